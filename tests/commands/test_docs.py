@@ -324,7 +324,7 @@ def test_a_run_from_python(elsewhere, monkeypatch, capsys):
 def test_a_simulator_as_a_gymnasium_environment():
     pytest.importorskip("gymnasium")
     space = {"__name__": "example"}
-    exec(blocks(page("how-to/use-a-gymnasium-environment.md"), "python")[0], space)
+    exec(blocks(page("how-to/use-a-gymnasium-environment.md"), "python")[1], space)
     assert (space["observation"].tolist(), space["reward"], space["terminated"]) == ([1.0], 1.0, False)
 
 

@@ -264,8 +264,7 @@ def test_wrong_hyperparameters_get_one_sentence(values, sentence, capsys):
 @pytest.mark.parametrize(
     ("simulator", "hyperparameters", "sentence"),
     [
-        (Shop, None, "which is no simulator; pass an object: Shop()."),
-        (3, None, "simulator is 3, which is no simulator; pass one, or the name of one."),
+        (3, None, "simulator is 3; pass a Simulator, a Gymnasium environment, a class or function"),
         ("cartpol", None, "did you mean cartpole?"),
         (Shop(), {"gamma": 0.9}, "hyperparameters must be Hyperparameters(...), not dict."),
         (Shop(), Hyperparameters(simulator="cartpole"), "but the hyperparameters name cartpole; leave out one."),

@@ -27,7 +27,7 @@ from longstride.rollout.fixed_length_collector import FixedLengthCollector
 from longstride.rollout.guarded_collection import collect_guarded, run_with_timeout
 from longstride.rollout.gymnasium_collector import GymnasiumCollector
 from longstride.simulators.check.time_limit import TooLong
-from longstride.simulators.gym.adapter import GymnasiumSimulator
+from longstride.simulators.gym.adapter import registered
 from longstride.simulators.simulator import Simulator
 from longstride.simulators.spaces import Discrete
 
@@ -249,7 +249,7 @@ class Sleepy(gymnasium.Env):
 
 def test_an_environment_that_sleeps():
     gymnasium.register("longstride/Sleepy-v0", entry_point=Sleepy)
-    simulator = GymnasiumSimulator("longstride/Sleepy-v0", {})
+    simulator = registered("longstride/Sleepy-v0", {})
     spec = actor_spec(simulator, (1, *HIDDEN, 2), "relu")
     collector = GymnasiumCollector(simulator, spec, RolloutPlan(SEED, 1, 200))
     collector.compile(weights_for(simulator))

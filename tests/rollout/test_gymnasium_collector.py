@@ -19,7 +19,7 @@ from longstride.rollout.collector import RolloutPlan
 from longstride.rollout.gymnasium_collector import GymnasiumCollector
 from longstride.rollout.single_step_policy import build_step_policy
 from longstride.seeding import stream
-from longstride.simulators.gym.adapter import GymnasiumSimulator
+from longstride.simulators.gym.adapter import registered
 from longstride.simulators.gym.open_environment import seed_of
 from longstride.simulators.gym.spaces import build_encode
 
@@ -33,7 +33,7 @@ def acting(space, sizes):
 
 
 def new_collector(name, options, steps, instances=1):
-    simulator = GymnasiumSimulator(name, options)
+    simulator = registered(name, options)
     model = new_model(simulator, "relu")
     collector = GymnasiumCollector(simulator, model.spec, RolloutPlan(SEED, instances, steps))
     collector.policy = acting(simulator.action_space, tuple(model.spec.actor_sizes))

@@ -34,9 +34,9 @@ def walk_collector(options, instances, steps):
     """Return a collector of an environment with masks, and its model; without Gymnasium the test is skipped."""
     pytest.importorskip("gymnasium")
     __import__("oracles.toy_environments")
-    from longstride.simulators.gym.adapter import GymnasiumSimulator
+    from longstride.simulators.gym.adapter import registered
 
-    simulator = GymnasiumSimulator(WALK, options)
+    simulator = registered(WALK, options)
     model = memory_model_for(simulator, critic=(24, 24))
     return GymnasiumCollector(simulator, model.spec, RolloutPlan(SEED, instances, steps)), model
 

@@ -27,7 +27,7 @@ def test_the_process_simulator_knows_the_steps_of_a_nominal_episode():
 def test_an_environment_is_stepped_by_python_in_short_rollouts():
     pytest.importorskip("gymnasium")
     adapter = pytest.importorskip("longstride.simulators.gym.adapter")
-    assert capabilities(adapter.GymnasiumSimulator("CartPole-v1", {})) == (False, False, 0, None)
+    assert capabilities(adapter.registered("CartPole-v1", {})) == (False, False, 0, None)
 
 
 @pytest.mark.parametrize("missing", ["observation_size", "action_space", "max_steps", "state_dtype"])

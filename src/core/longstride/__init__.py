@@ -28,27 +28,40 @@ if TYPE_CHECKING:
     from longstride.api.train import TrainingRun, train
     from longstride.config import Config as Hyperparameters
     from longstride.errors import SimulatorError, UserError
+    from longstride.learning.algorithms.interface import Algorithm, Loss
+    from longstride.policies.families.register import Network, add_network
+    from longstride.policies.families.torch_family import TorchFamily
     from longstride.policies.loaded_policy import LoadedPolicy
+    from longstride.policies.spec import Family
     from longstride.process.recommend.load_recommender import load_recommender
     from longstride.process.recommend.recommender import Recommender
     from longstride.simulators.check import check_simulator
     from longstride.simulators.gym.adapter import to_gymnasium
     from longstride.simulators.simulator import Simulator
     from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
+    from longstride.training.callbacks import Callback, StopTraining
 
 __all__ = [
+    "Algorithm",
     "Box",
+    "Callback",
     "Discrete",
     "EvaluationTable",
+    "Family",
     "Hyperparameters",
     "LoadedPolicy",
+    "Loss",
     "MultiDiscrete",
+    "Network",
     "Recommender",
     "Simulator",
     "SimulatorError",
+    "StopTraining",
+    "TorchFamily",
     "TrainingRun",
     "UserError",
     "__version__",
+    "add_network",
     "check_simulator",
     "evaluate",
     "load_policy",
@@ -58,17 +71,25 @@ __all__ = [
 ]
 
 _SOURCES = {
+    "Algorithm": "longstride.learning.algorithms.interface",
     "Box": "longstride.simulators.spaces",
+    "Callback": "longstride.training.callbacks",
     "Discrete": "longstride.simulators.spaces",
     "EvaluationTable": "longstride.api.evaluate",
+    "Family": "longstride.policies.spec",
     "Hyperparameters": "longstride.config",
     "LoadedPolicy": "longstride.policies.loaded_policy",
+    "Loss": "longstride.learning.algorithms.interface",
     "MultiDiscrete": "longstride.simulators.spaces",
+    "Network": "longstride.policies.families.register",
     "Recommender": "longstride.process.recommend.recommender",
     "Simulator": "longstride.simulators.simulator",
     "SimulatorError": "longstride.errors",
+    "StopTraining": "longstride.training.callbacks",
+    "TorchFamily": "longstride.policies.families.torch_family",
     "TrainingRun": "longstride.api.train",
     "UserError": "longstride.errors",
+    "add_network": "longstride.policies.families.register",
     "check_simulator": "longstride.simulators.check",
     "evaluate": "longstride.api.evaluate",
     "load_policy": "longstride.api.load_policy",

@@ -13,7 +13,7 @@ from longstride.rollout.collector import RolloutPlan
 from longstride.rollout.gymnasium_collector import GymnasiumCollector
 from longstride.rollout.hosts.collector import HostsCollector
 from longstride.rollout.hosts.pool import Job, LocalPool
-from longstride.simulators.gym.adapter import GymnasiumSimulator
+from longstride.simulators.gym.adapter import registered
 
 INSTANCES, STEPS, ROUNDS = 5, 50, 3
 
@@ -99,7 +99,7 @@ def test_another_rollout_than_the_one_ahead_is_played_for_itself(weights):
 def test_environments_continue_where_they_are_or_elsewhere(lost, lag):
     """Cut after 7 steps and rolled out by 5, episodes go on over rollouts; a new player takes their steps again."""
     pytest.importorskip("gymnasium")
-    simulator = GymnasiumSimulator("oracles.toy_environments:LongstrideWalk-v0", {"cut": 7})
+    simulator = registered("oracles.toy_environments:LongstrideWalk-v0", {"cut": 7})
     model = new_model(simulator, "relu")
     plan = RolloutPlan(SEED, 3, 5)
     local, pool = GymnasiumCollector(simulator, model.spec, plan), LocalPool(1)

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from oracles import toy_environments
 
 from longstride.errors import UserError
-from longstride.simulators.gym.adapter import GymnasiumSimulator, to_gymnasium
+from longstride.simulators.gym.adapter import registered, to_gymnasium
 from longstride.simulators.loading import from_source, load_simulator
 from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 
@@ -49,12 +49,12 @@ def test_options_go_to_make():
 
 
 def test_choices_of_a_matrix_and_bounds_of_one():
-    simulator = GymnasiumSimulator(ANY, {"observations": ONE, "actions": spaces.MultiDiscrete([[3, 2], [2, 5]])})
+    simulator = registered(ANY, {"observations": ONE, "actions": spaces.MultiDiscrete([[3, 2], [2, 5]])})
     assert simulator.action_space == MultiDiscrete([3, 2, 2, 5])
     box = spaces.Box(np.array([[-1, -np.inf]], np.float32), np.array([[1, np.inf]], np.float32))
-    simulator = GymnasiumSimulator(ANY, {"observations": ONE, "actions": spaces.MultiBinary([2, 3])})
+    simulator = registered(ANY, {"observations": ONE, "actions": spaces.MultiBinary([2, 3])})
     assert simulator.action_space == MultiDiscrete([2] * 6)
-    simulator = GymnasiumSimulator(ANY, {"observations": ONE, "actions": box})
+    simulator = registered(ANY, {"observations": ONE, "actions": box})
     assert simulator.action_space == Box([-1, -np.inf], [1, np.inf])
 
 
@@ -102,7 +102,7 @@ def test_an_option_that_the_environment_does_not_take():
 )
 def test_a_space_that_is_not_supported(observations, actions, sentence):
     with pytest.raises(UserError, match=sentence):
-        GymnasiumSimulator(ANY, {"observations": observations, "actions": actions})
+        registered(ANY, {"observations": observations, "actions": actions})
 
 
 def test_without_gymnasium_the_sentence_says_how_to_install_it(monkeypatch):

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from longstride.errors import UserError
-from longstride.policies.families.families import FAMILIES
+from longstride.policies.families.families import family_of
 from longstride.settings import Settings
 from longstride.simulators.loading import LoadedSimulator, built_in_from_source, from_source
 from longstride.simulators.simulator import Simulator
@@ -89,7 +89,7 @@ def require_same_simulator(simulator: Simulator, metadata: dict[str, Any], check
     """
     description, policy = simulator.description(), metadata["policy"]
     pairs = {name: (metadata["simulator"].get(name), description.get(name)) for name in _OF_A_SIMULATOR}
-    if FAMILIES[policy.get("family", "mlp")].scores_actions:  # which plays with any number of actions
+    if family_of(policy.get("family", "mlp")).scores_actions:  # which plays with any number of actions
         sizes = {"observation_size": simulator.summary_size, "action_features": simulator.description_size}
         pairs = {**{name: (policy.get(name), size) for name, size in sizes.items()}, "simulator": pairs["simulator"]}
     for name, (saved, present) in pairs.items():

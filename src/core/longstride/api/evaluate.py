@@ -24,7 +24,7 @@ from longstride.training.run_directory.checkpoint import load_run, policy_folder
 
 def evaluate(
     run: TrainingRun | str | Path,
-    simulator: Simulator | str | None = None,
+    simulator: Any = None,
     episodes: int | None = None,
     policies: list[str] | None = None,
     *,
@@ -60,9 +60,7 @@ def evaluate(
     return EvaluationTable(compare_policies(config, played, trained, policies, say), played)
 
 
-def _played(
-    directory: Path, simulator: Simulator | str | None, source: dict[str, Any], config: Config, trust: bool
-) -> Simulator:
+def _played(directory: Path, simulator: Any, source: dict[str, Any], config: Config, trust: bool) -> Simulator:
     """Return the simulator to play: the one that was passed, or that of the run.
 
     Raises:

@@ -3,7 +3,7 @@
 import io
 import re
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,12 +18,13 @@ from longstride.api.report import report_at_the_end, wants_report
 from longstride.api.training import Start, TrainOptions, open_training
 from longstride.config import Config
 from longstride.errors import UserError
+from longstride.learning.algorithms.interface import Algorithm
 from longstride.learning.distributed.ranks import Ranks
 from longstride.output import kept_output
+from longstride.policies.families.register import Network, add_network
 from longstride.settings import Settings
 from longstride.simulators.gym.adapter import PREFIX
-from longstride.simulators.loading import LoadedSimulator, from_instance
-from longstride.simulators.simulator import Simulator
+from longstride.simulators.loading import LoadedSimulator, from_object
 from longstride.simulators.source_files import SOURCE_SHA256
 from longstride.terminal import make_console, say_on
 from longstride.text import Say, counted
@@ -31,7 +32,10 @@ from longstride.training.assembly.resumed_settings import resumed_settings
 from longstride.training.assembly.run_settings import load_configured
 from longstride.training.assembly.simulator_trust import Consent, require_trusted, saved_digest
 from longstride.training.display.notebook import in_notebook
+from longstride.training.extensions import checked
+from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.metrics_log import read_metrics
+from longstride.training.run_directory.ownership import remove_run
 
 _ENVIRONMENT_ID = re.compile(r"[\w/.-]+-v\d+")
 
@@ -67,7 +71,7 @@ class TrainingRun:
 
 
 def train(
-    simulator: Simulator | str,
+    simulator: Any,
     hyperparameters: Config | None = None,
     *,
     run_directory: str | Path | None = None,
@@ -75,14 +79,19 @@ def train(
     quiet: bool = False,
     report: bool = True,
     trust_simulator: bool = False,
+    exist_ok: bool = False,
+    callbacks: Sequence[Any] = (),
+    algorithm: Callable[[Algorithm], Algorithm] | None = None,
+    network: Network | None = None,
 ) -> TrainingRun:
     """Train a policy and write a run directory.
 
     The first interrupt (Ctrl-C, or a notebook's stop button) ends the run after the iteration, with everything saved.
 
     Args:
-        simulator: simulator to train on; or its name as ``--simulator`` takes it: ``"process"``, ``"cartpole"``,
-            ``"file.py:Class"``, ``"package.module:Class"``, ``"gymnasium:CartPole-v1"``.
+        simulator: simulator to train on, or an environment of Gymnasium, of which each instance plays a copy; a class
+            of either that needs no arguments, or a function that returns one; or its name as ``--simulator`` takes it:
+            ``"process"``, ``"cartpole"``, ``"file.py:Class"``, ``"package.module:Class"``, ``"gymnasium:CartPole-v1"``.
         hyperparameters: settings of the run; None for the defaults. A run that is resumed keeps its own, but for those
             that are set here.
         run_directory: folder to write; by default the one in ``hyperparameters``, or a new one in ``runs``.
@@ -91,37 +100,72 @@ def train(
         report: whether to write ``report.html`` at the end.
         trust_simulator: whether a run that is resumed by the name of its simulator may run the simulator's source
             although it has changed since.
+        exist_ok: whether a run that is in the run directory already is removed, so that the same call can be made
+            again. Other files there stay.
+        callbacks: objects whose ``on_iteration`` and ``on_evaluation`` see the records, as :class:`Callback` says, or
+            functions for ``on_iteration``.
+        algorithm: function that takes the algorithm of the settings and returns another, such as one with a further
+            term of the loss. A run that is resumed needs the same.
+        network: network of the policy, in place of ``policy_network``.
 
     Raises:
         UserError: bad input, with a sentence that says what to do.
         SimulatorError: the simulator broke its contract; finished iterations are saved.
     """
+    settings = _settings_of(hyperparameters, run_directory, network)
+    options = TrainOptions(resume, report=report, trust=trust_simulator, extensions=checked(callbacks, algorithm))
+    if exist_ok and not resume:
+        _remove_run(settings.config.run_directory)
+    return _trained(simulator, settings, options, quiet)
+
+
+def _settings_of(hyperparameters: Config | None, directory: str | Path | None, network: Network | None) -> Settings:
+    """Return the settings that a caller passes.
+
+    Raises:
+        UserError: one is not what it should be.
+    """
     given = Config() if hyperparameters is None else hyperparameters
     if not isinstance(given, Config):
         raise UserError(f"hyperparameters must be Hyperparameters(...), not {type(given).__name__}.")
-    given = given.model_copy(update={"run_directory": str(run_directory or given.run_directory)})
-    sources = {name: "flag" if name in given.model_fields_set else "default" for name in Config.model_fields}
-    settings, options = Settings(given, sources), TrainOptions(resume, report=report, trust=trust_simulator)
+    given = given.model_copy(update={"run_directory": str(directory or given.run_directory)})
+    if network is not None:
+        add_network(network)
+        given = given.model_copy(update={"policy_network": network.family.name})
+    return Settings(given, {n: "flag" if n in given.model_fields_set else "default" for n in Config.model_fields})
+
+
+def _trained(simulator: Any, settings: Settings, options: TrainOptions, quiet: bool) -> TrainingRun:
+    """Train, and print what came of it."""
     console, begin = console_for(quiet), partial(_begin, simulator, settings, options)
     with kept_output(), _same_torch_threads(), open_training(settings, options, begin, say_on(console)) as training:
         signals = [signal.SIGINT] if training.ranks.size == 1 else ending_signals()  # torchrun passes on all of them
         completed = training.train(console, *signals)
     run, say, loaded = training.run, training.say, training.start.loaded
     assert loaded is not None
-    if wants_report(not report) and training.is_first:
+    if wants_report(not options.report) and training.is_first:
         report_at_the_end(run.directory, say, run.trainer.simulator)
+    done = run.trainer.iteration
     if completed:
-        say(f"Trained {counted(run.trainer.iteration, 'iteration')}; everything is in {run.directory}.")
+        say(f"Trained {counted(done, 'iteration')}; everything is in {run.directory}.")
     else:
-        say(
-            f"Stopped after iteration {run.trainer.iteration}, saved in {run.directory}; resume=True continues the run."
-        )
+        say(f"Stopped after iteration {done}, saved in {run.directory}; resume=True continues the run.")
     return TrainingRun(run.directory, completed, training.start.settings.config, loaded)
 
 
-def _begin(
-    simulator: Simulator | str, given: Settings, options: TrainOptions, resume: bool, ranks: Ranks, say: Say
-) -> Start:
+def _remove_run(directory: str) -> None:
+    """Remove the run in a directory, if there is one.
+
+    Raises:
+        UserError: no directory is named, or it cannot be removed.
+    """
+    if not directory:
+        raise UserError("exist_ok=True needs run_directory=, the folder of the run that is begun again.")
+    if RunDirectory(directory).holds_run():
+        remove_run(Path(directory))
+
+
+def _begin(simulator: Any, given: Settings, options: TrainOptions, resume: bool, ranks: Ranks, say: Say) -> Start:
     """Return settings and simulator; a run that continues has its own settings.
 
     Raises:
@@ -161,7 +205,7 @@ def _full_name(simulator: str) -> str:
     return PREFIX + simulator if _ENVIRONMENT_ID.fullmatch(simulator) else simulator
 
 
-def load(simulator: Simulator | str, config: Config) -> LoadedSimulator:
+def load(simulator: Any, config: Config) -> LoadedSimulator:
     """Return the simulator that a caller of the API passes; settings describe one that is given by name.
 
     Raises:
@@ -169,14 +213,10 @@ def load(simulator: Simulator | str, config: Config) -> LoadedSimulator:
     """
     if isinstance(simulator, str):
         loaded = load_configured(config.model_copy(update={"simulator": _full_name(simulator)}))
-    elif isinstance(simulator, Simulator):
+    else:
         if config.simulator_options:
             raise UserError("simulator_options are for a simulator given by name; pass them to the constructor.")
-        loaded = from_instance(simulator)
-    else:
-        is_class = isinstance(simulator, type) and issubclass(simulator, Simulator)
-        hint = f"pass an object: {simulator.__name__}()" if is_class else "pass one, or the name of one"
-        raise UserError(f"simulator is {simulator!r:.80}, which is no simulator; {hint}.")
+        loaded = from_object(simulator)
     name = loaded.source["simulator"]
     if "simulator" in config.model_fields_set and config.simulator != name:
         raise UserError(f"The simulator is {name}, but the hyperparameters name {config.simulator}; leave out one.")

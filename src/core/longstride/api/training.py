@@ -19,6 +19,7 @@ from longstride.simulators.loading import LoadedSimulator
 from longstride.text import Say
 from longstride.training.assembly.run import Run, build_run
 from longstride.training.assembly.simulator_trust import remember_simulator
+from longstride.training.extensions import NO_EXTENSIONS, Extensions
 from longstride.training.run_directory.directory import RunDirectory
 
 _SAME_REQUEST = 2.0
@@ -34,6 +35,7 @@ class TrainOptions:
     report: bool = True  # whether report.html is written at the end
     verbose: bool = False  # whether every choice of the plan is printed
     trust: bool = False  # whether the source of a resumed run's simulator may run although it is not what was named
+    extensions: Extensions = NO_EXTENSIONS  # parts of a program
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,8 @@ def open_training(given: Settings, options: TrainOptions, begin: Begin, say: Say
         say = say if ranks.rank == 0 else _silent
         resume = ranks.from_first(lambda: options.resume or _starts_again(launch, given.config, say))
         start = begin(resume, ranks, say)
-        run = build_run(start.settings, resume, say, start.loaded, options.file, options.verbose, ranks)
+        shown = options.file, options.verbose
+        run = build_run(start.settings, resume, say, start.loaded, *shown, ranks, options.extensions)
         if ranks.rank == 0 and start.is_named:
             remember_simulator(run.trainer.metadata["source"])
         try:

@@ -172,6 +172,8 @@ class _Walk:
         self._add_function(dispatcher.py_func)
 
     def _add_function(self, function: FunctionType) -> None:
+        if function.__module__ is None:
+            raise UnhashableError(f"{function.__qualname__}, which belongs to no module")
         self._put("function", function.__module__, function.__qualname__)
         self.modules.add(function.__module__)
         self.functions.append(function)

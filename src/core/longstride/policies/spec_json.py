@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from longstride.errors import UserError
-from longstride.policies.families.families import FAMILIES
+from longstride.policies.families.families import family_of
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.spaces import ActionSpace, Box, Discrete, MultiDiscrete
 
@@ -24,7 +24,7 @@ def spec_from_json(values: Mapping[str, Any]) -> PolicySpec:
         KeyError, TypeError, ValueError: the values describe none.
     """
     hidden = {name: tuple(map(int, values[name])) for name in ("actor_hidden", "critic_hidden")}
-    space, family = _space_from_json(values["action_space"]), FAMILIES[values.get("family", "mlp")]
+    space, family = _space_from_json(values["action_space"]), family_of(str(values.get("family", "mlp")))
     spec = PolicySpec(**{**values, **hidden, "action_space": space, "family": family})
     _require_scalars(spec)
     return spec

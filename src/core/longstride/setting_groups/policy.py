@@ -1,16 +1,22 @@
 """Settings of the policy."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from longstride.policies.families.families import FAMILIES
 from longstride.setting_groups.fields import FIELDS
 
+
+def _known(name: Any, is_built_in: ValidatorFunctionWrapHandler) -> Any:
+    """Return the name of a family: of a program's own, or a built-in one."""
+    return name if isinstance(name, str) and name in FAMILIES else is_built_in(name)
+
+
 if TYPE_CHECKING:
     FamilyName = str
 else:
-    FamilyName = Literal[tuple(FAMILIES)]  # the choices of a flag
+    FamilyName = Annotated[Literal[tuple(FAMILIES)], WrapValidator(_known)]  # the choices of a flag
 
 
 class Policy(BaseModel):

@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,7 +14,15 @@ from typing import Any
 from longstride.errors import UserError, one_line, suggestion
 from longstride.import_path import search_working_folder_last
 from longstride.simulators.earlier_names import hint_of, present_name
-from longstride.simulators.gym.adapter import PREFIX, GymnasiumSimulator, is_gymnasiums_own
+from longstride.simulators.gym.adapter import PREFIX, close, is_gymnasiums_own, registered
+from longstride.simulators.gym.objects import (
+    OBJECT,
+    from_environment,
+    is_environment,
+    is_environment_class,
+    made_by,
+    source_of_maker,
+)
 from longstride.simulators.instances import require_parameters, source_of
 from longstride.simulators.simulator import Simulator
 from longstride.simulators.source_files import SOURCE_SHA256, source_sha256
@@ -99,13 +108,19 @@ def load_simulator(name: str, options: Mapping[str, Any] | None = None, say: Say
     if name.startswith(PREFIX):
         if ":" in name.removeprefix(PREFIX):
             search_working_folder_last()
-        return LoadedSimulator(GymnasiumSimulator(name.removeprefix(PREFIX), given), source)
+        return LoadedSimulator(registered(name.removeprefix(PREFIX), given), source)
     simulator = _make(name, _maker(_built_in(name) or name), given, say)
     return LoadedSimulator(simulator, simulator.hooks.source(simulator) or source)
 
 
-def _make(name: str, maker: Callable[..., Any], options: dict[str, Any], say: Say | None) -> Simulator:
-    """Return the simulator that a class or function makes of options.
+def _make(
+    name: str,
+    maker: Callable[..., Any],
+    options: dict[str, Any],
+    say: Say | None,
+    remedy: str = "--simulator-option NAME=VALUE gives one",
+) -> Simulator:
+    """Return the simulator that a class or function makes of options; the remedy is for one that needs arguments.
 
     Raises:
         UserError: it has no such option, or it cannot be built.
@@ -119,10 +134,13 @@ def _make(name: str, maker: Callable[..., Any], options: dict[str, Any], say: Sa
         raise
     except Exception as error:
         given = "with " + ", ".join(f"{option}={value}" for option, value in options.items())
-        arguments = given if options else "without arguments (--simulator-option NAME=VALUE gives one)"
+        arguments = given if options else f"without arguments ({remedy})"
         raise UserError(f"{name} cannot be built {arguments}: {type(error).__name__}: {one_line(error)}.") from error
+    if is_environment(simulator):
+        close(simulator, name)
+        return made_by(partial(maker, **more), name, options)
     if not isinstance(simulator, Simulator):
-        raise UserError(f"{name} returned {simulator!r:.80}, not a longstride.Simulator.")
+        raise UserError(f"{name} returned {simulator!r:.80}, no longstride.Simulator and no Gymnasium environment.")
     require_complete(simulator)
     return simulator
 
@@ -140,6 +158,11 @@ def from_source(source: dict[str, Any], changes: Mapping[str, Any] | None = None
     name, options = str(source.get("simulator")), source.get("options", {})
     if not isinstance(options, dict):
         raise UserError(f"The checkpoint's simulator options are {options!r:.50}, which no run writes.")
+    if source.get(OBJECT):
+        raise UserError(
+            f"The run's environment, a {name.rpartition(':')[2]}, was an object of a program, which no name makes "
+            "again; pass it: longstride.evaluate(run, environment), longstride.train(environment, ..., resume=True)."
+        )
     if name in _FROM_SOURCE:
         simulator = _maker(_FROM_SOURCE[name])(source, dict(changes or {}))
         return LoadedSimulator(simulator, simulator.hooks.source(simulator) or source)
@@ -171,6 +194,30 @@ def from_instance(simulator: Simulator) -> LoadedSimulator:
     return LoadedSimulator(simulator, source_of(simulator))
 
 
+def from_object(given: Any) -> LoadedSimulator:
+    """Return what a Python program passes as its simulator.
+
+    Args:
+        given: a simulator or an environment of Gymnasium's interface; a class of either that needs no arguments, or a
+            function that returns one.
+
+    Raises:
+        UserError: it is something else, or cannot be made.
+    """
+    if isinstance(given, Simulator):
+        return from_instance(given)
+    if is_environment(given):
+        return LoadedSimulator(*from_environment(given))
+    if not callable(given):
+        raise UserError(
+            f"simulator is {given!r:.80}; pass a Simulator, a Gymnasium environment, a class or function that makes "
+            "one, or a name."
+        )
+    source = source_of_maker(given)
+    made = _make(str(source["simulator"]), given, {}, None, "pass an object that you have made")
+    return from_instance(made) if made.compiled else LoadedSimulator(made, source)
+
+
 def _require_options(name: str, parameters: Mapping[str, inspect.Parameter], options: Mapping[str, Any]) -> None:
     """Refuse an option that a class's constructor, or a function, does not name."""
     kinds = parameters.values()
@@ -194,9 +241,13 @@ def _maker(name: str) -> Callable[..., Any]:
     maker = getattr(module, own_name, None)
     if maker is None:
         raise UserError(f"{module_name} has no {own_name}{suggestion(own_name, dir(module))}")
-    if inspect.isfunction(maker) or (isinstance(maker, type) and issubclass(maker, Simulator)):
-        return maker
-    raise UserError(f"{name} is neither a subclass of longstride.Simulator nor a function that returns one.")
+    is_class = is_environment_class(maker) or (isinstance(maker, type) and issubclass(maker, Simulator))
+    if is_class or inspect.isfunction(maker):
+        made: Callable[..., Any] = maker
+        return made
+    raise UserError(
+        f"{name} is neither a class of longstride.Simulator or gymnasium.Env nor a function that returns one of them."
+    )
 
 
 def _module(name: str) -> ModuleType:

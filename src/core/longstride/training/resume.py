@@ -33,6 +33,7 @@ def resume_run(trainer: Trainer, directory: Path, say: Say, before: int | None =
     try:
         _require_same_simulator(trainer, metadata, directory)
         _require_same_instances(trainer, metadata, directory)
+        _require_same_algorithm(metadata.get("extensions", {}), trainer.metadata.get("extensions", {}), directory)
         trainer.load_state_dict(tensors, metadata)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RuntimeError) as error:
         if is_gpu_lost(error):
@@ -82,3 +83,20 @@ def _require_same_instances(trainer: Trainer, metadata: dict[str, Any], director
             f"The run in {directory} collects {kind}; resume with GROW_ROLLOUTS, NUM_ENVS and ROLLOUT_STEPS "
             "of its config.json."
         )
+
+
+def _require_same_algorithm(saved: dict[str, Any], given: dict[str, Any], directory: Path) -> None:
+    """Check that a run that continues has the algorithm that it began with.
+
+    Raises:
+        UserError: one of a program is missing, new or another one.
+    """
+    before, now = (names.get("algorithm") for names in (saved, given))
+    if before == now:
+        return
+    if before is None:
+        raise UserError(f"The run in {directory} began without algorithm=; leave it out, or train a new run.")
+    raise UserError(
+        f"The run in {directory} was trained with algorithm={before} of a program; resume it there: "
+        f"longstride.train(..., resume=True, algorithm={before})."
+    )

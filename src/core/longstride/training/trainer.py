@@ -54,7 +54,7 @@ class Trainer:
         self.simulator, self.collector, self.updater = simulator, collector, updater
         self.settings, self.metadata = settings, metadata
         self.checkpoints, self.budget, self.utilization = services.checkpoints, services.budget, services.utilization
-        self.ranks = services.ranks
+        self.ranks, self.observer = services.ranks, services.observer
         self.share = share_of(settings.instances, settings.shared_start, self.ranks.rank, self.ranks.size)
         self.model = updater.host
         self.scales = ObservationScales(self.model)
@@ -84,12 +84,15 @@ class Trainer:
             record = self.run_iteration(progress)
             record["evaluation"] = self.judge.evaluate(self.iteration, not self.unfinished, progress)
             record |= self.utilization.figures(record, self.model.spec, self.updater.microbatch)
+            record |= self.observer.see(record, progress.say)
             self.checkpoints.wait()  # so that the metrics are never two iterations ahead of the checkpoint
             log.write(record)
             self.save("last")
             self._show(record, progress)
             self.judge.compare(progress, not self.unfinished)
-            if any_of(should_stop(), self.ranks.sums) and self.unfinished:
+            if self.observer.failure is not None:
+                raise self.observer.failure
+            if any_of(should_stop() or self.observer.stops, self.ranks.sums) and self.unfinished:
                 return False
         return True
 

@@ -5,6 +5,7 @@ Gymnasium is optional, so it is imported where it is used.
 
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, NamedTuple
 
 from longstride.errors import UserError
@@ -59,8 +60,8 @@ class GymnasiumSimulator(Simulator):
     """The description of a Gymnasium environment, which Python steps (``open_environment.py``).
 
     Args:
-        name: registered id, or ``module:id`` for a module that registers it; as an attribute it follows ``gymnasium:``.
-        options: keyword arguments of ``gymnasium.make``.
+        name: name of the environment for people and checkpoints.
+        new: returns another such environment, or raises a UserError.
 
     Raises:
         UserError: no such environment exists here, or one of its spaces is not supported.
@@ -71,8 +72,8 @@ class GymnasiumSimulator(Simulator):
     compiled = False
     resumable = False
 
-    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
-        self.name, self.options = PREFIX + name, dict(options)
+    def __init__(self, name: str, new: Callable[[], Any]) -> None:
+        self.name, self._new = name, new
         self.hooks: OpenEnvironments = OpenEnvironments()
         made = self.make()
         self.observation_size, self.action_space = made.size, made.action_space
@@ -86,7 +87,7 @@ class GymnasiumSimulator(Simulator):
 
     def make(self) -> Made:
         """Make an environment, or raise a UserError as the constructor does."""
-        env = _make(self.name.removeprefix(PREFIX), self.options)
+        env = self._new()
         try:
             size, encode = build_encode(env.observation_space, self.name)
             return Made(env, size, encode, *action_space_of(env.action_space, self.name))
@@ -96,6 +97,17 @@ class GymnasiumSimulator(Simulator):
         except Exception as error:
             close(env, self.name)
             raise UserError(f"{self.name}: its spaces cannot be read: {with_line(error)}.") from error
+
+
+def registered(name: str, options: Mapping[str, Any]) -> GymnasiumSimulator:
+    """Return the environment of a registered id, or of ``module:id`` for a module that registers it.
+
+    Options are keyword arguments of ``gymnasium.make``; in its own name the id follows ``gymnasium:``.
+
+    Raises:
+        UserError: as for the class.
+    """
+    return GymnasiumSimulator(PREFIX + name, partial(_make, name, dict(options)))
 
 
 def to_gymnasium(simulator: Simulator) -> Any:

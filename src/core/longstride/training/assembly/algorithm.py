@@ -1,14 +1,21 @@
 """From a Config to what an update computes: the algorithm, the schedule of its coefficients, and settings by name."""
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from longstride.config import Config
+from longstride.errors import UserError
 from longstride.learning.algorithms.grpo import Grpo
 from longstride.learning.algorithms.interface import Algorithm
 from longstride.learning.algorithms.ppo import Ppo, PpoCoefficients
 from longstride.learning.schedule import Coefficients, Schedule
+from longstride.training.callbacks import name_of
+from longstride.training.extensions import NO_EXTENSIONS, Extensions
 
 T = TypeVar("T")
+
+_MEMBERS = ("needs_critic", "dependent", "learns_from_all", "terms", "coefficients", "targets", "loss")
+"""Names of an :class:`Algorithm`."""
 
 
 def from_config(kind: type[T], config: Config, **others: Any) -> T:
@@ -17,17 +24,30 @@ def from_config(kind: type[T], config: Config, **others: Any) -> T:
     return kind(**others, **{name: getattr(config, name) for name in names})
 
 
-def build_algorithm(config: Config) -> Algorithm:
-    """Return the algorithm of a run with its first coefficients."""
+def build_algorithm(config: Config, extensions: Extensions = NO_EXTENSIONS) -> Algorithm:
+    """Return the algorithm of a run with its first coefficients.
+
+    Raises:
+        UserError: a program's function returns none.
+    """
     coefficients = from_config(PpoCoefficients, config, clip_range=config.ppo_clip_param)
     kind: type[Any] = Grpo if config.algorithm == "grpo" else Ppo
     algorithm: Algorithm = from_config(kind, config, coefficients=coefficients)
+    return algorithm if extensions.algorithm is None else _of_a_program(extensions.algorithm, algorithm)
+
+
+def _of_a_program(make: Callable[[Algorithm], Algorithm], usual: Algorithm) -> Algorithm:
+    """Return the algorithm that a program's function makes of the one that the settings ask for."""
+    algorithm = make(usual)
+    missing = [name for name in _MEMBERS if not hasattr(algorithm, name)]
+    if missing:
+        raise UserError(f"algorithm: {name_of(make)} returned {algorithm!r:.80}, which lacks {', '.join(missing)}.")
     return algorithm
 
 
-def build_schedule(config: Config) -> Schedule:
+def build_schedule(config: Config, extensions: Extensions = NO_EXTENSIONS) -> Schedule:
     """Return how the coefficients of the update change over a run."""
-    start = build_algorithm(config).coefficients
+    start = build_algorithm(config, extensions).coefficients
     rate = 0.0 if config.learning_rate_schedule == "linear" else 1.0
     entropy = config.entropy_coefficient_final if config.entropy_schedule == "linear" else start.entropy_coefficient
     end = start._replace(entropy_coefficient=entropy)

@@ -61,7 +61,9 @@ def with_choice(chosen: Chosen, setup: Setup) -> Setup:
     if not chosen.options:
         return setup
     new = {name: value for name, value in chosen.options.items() if getattr(setup.config, name) != value}
-    return set_up(setup.settings.changed(new, "simulation"), setup.loaded.with_options(chosen.options))
+    return set_up(
+        setup.settings.changed(new, "simulation"), setup.loaded.with_options(chosen.options), setup.extensions
+    )
 
 
 def play_untrained(

@@ -71,7 +71,7 @@ def build_trainer(
         shared_start=size.group_size,
         grow_horizon=config.grow_horizon and 0 < size.restart_after < simulator.max_steps,
         discount_per=config.discount_per if function_of(simulator, "time") is not None else "decision",
-        schedule=build_schedule(config),
+        schedule=build_schedule(config, setup.extensions),
         directory=directory,
         command=command,
         processes=services.ranks.host_size if services else 1,
@@ -84,6 +84,8 @@ def build_trainer(
     }
     if setup.source and not is_built_in(str(setup.source["simulator"])):
         metadata["described"] = described(simulator)  # for the modes that do not run a user's source
+    if names := setup.extensions.names():
+        metadata["extensions"] = names
     services = services or Services(CheckpointWriter(directory))
     parts = build_collector(setup, plan, services.ranks), build_updater(setup, plan, services.ranks)
     return Trainer(simulator, *parts, settings, metadata, services)
@@ -145,7 +147,7 @@ def build_updater(setup: Setup, plan: Plan, ranks: Ranks = ALONE) -> Updater:
     return Updater(
         new_model(config, setup.simulator, setup.spec, plan.device == "cuda"),
         torch.device(plan.device),
-        build_algorithm(config),
+        build_algorithm(config, setup.extensions),
         from_config(
             UpdateSettings,
             config,

@@ -95,7 +95,7 @@ def _agreed(plan: Plan, ranks: Ranks) -> Plan:
 def plan_settings(setup: Setup) -> PlanSettings:
     """Return what a plan depends on beside the machine."""
     config, spec, size = setup.config, setup.spec, setup.size
-    schedule = build_schedule(config)
+    schedule = build_schedule(config, setup.extensions)
     whole = estimate_memory(spec, False, size.samples, 1, 1, size.instances)
     return PlanSettings(
         device=config.device,
@@ -114,7 +114,9 @@ def plan_settings(setup: Setup) -> PlanSettings:
         simulation_threads=config.simulation_threads,
         update_threads=config.update_threads,
         update_execution=config.update_execution,
-        kernel_problem=unsupported(spec, build_algorithm(config), (schedule.start.loss, schedule.end.loss)),
+        kernel_problem=unsupported(
+            spec, build_algorithm(config, setup.extensions), (schedule.start.loss, schedule.end.loss)
+        ),
         varying_shapes="lists of actions differ in length from step to step" if spec.scores_actions else "",
         checkpointing=config.gradient_checkpointing,
         whole_episodes=not size.steps,

@@ -22,6 +22,7 @@ from longstride.training.assembly.setup import (
     set_up,
     whole_groups,
 )
+from longstride.training.extensions import NO_EXTENSIONS, Extensions
 from longstride.training.time_budget import NO_LIMIT, Budget, NoBudget, parse_duration
 
 
@@ -68,7 +69,7 @@ _STEPS_WITH_PRIOR = 62_000
 """Environment steps of a rollout there, in whole episodes: at least one."""
 
 
-def complete(settings: Settings, loaded: LoadedSimulator) -> Setup:
+def complete(settings: Settings, loaded: LoadedSimulator, extensions: Extensions = NO_EXTENSIONS) -> Setup:
     """Return the setup of a run with all that follows from its settings: defaults, preset, time budget, sizes.
 
     Settings that are complete already, as those of a run that is looked at, stay as they are.
@@ -77,10 +78,10 @@ def complete(settings: Settings, loaded: LoadedSimulator) -> Setup:
         UserError: settings contradict each other or the simulator, or the budget is no duration.
     """
     if settings.is_complete:
-        return set_up(settings, loaded)
+        return set_up(settings, loaded, extensions)
     settings = with_defaults(settings, loaded.simulator)
     settings = with_preset(settings, set_up(settings, loaded).size.counted)
-    return set_up(replace(with_budget(settings), is_complete=True), loaded)
+    return set_up(replace(with_budget(settings), is_complete=True), loaded, extensions)
 
 
 def with_defaults(settings: Settings, simulator: Simulator) -> Settings:

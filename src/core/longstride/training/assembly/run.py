@@ -48,6 +48,7 @@ from longstride.training.assembly.setup import Setup
 from longstride.training.display.messages import kernel_lines, memory_lines, rank_lines
 from longstride.training.display.progress import Progress
 from longstride.training.display.utilization import build_utilization_tracker
+from longstride.training.extensions import NO_EXTENSIONS, Extensions
 from longstride.training.failures import report_gpu_loss, resume_sentence
 from longstride.training.resume import resume_run
 from longstride.training.run_directory.checkpoint_writer import CheckpointWriter, WriteRetry
@@ -150,6 +151,7 @@ def build_run(
     file: Path | None = None,
     verbose: bool = False,
     ranks: Ranks = ALONE,
+    extensions: Extensions = NO_EXTENSIONS,
 ) -> Run:
     """Build everything, write config.json and plan.json, and print what was decided.
 
@@ -167,7 +169,7 @@ def build_run(
         lock = open_directory(directory, resume, inputs, on_error, say) if ranks.rank == 0 else None
         _say_all([*given.notes, *ranks.from_first(partial(_hints, given))], say)
         command = train_command(settings, directory.path, file, ranks.host_size)
-        setup = complete(settings, given)
+        setup = complete(settings, given, extensions)
         machine = shared_machine(detect_machine(), ranks.host_size)
         with _files_kept(setup if lock else None, directory, say):
             chosen = choose_options(setup, directory, resume, machine, ranks, say)
@@ -182,7 +184,8 @@ def build_run(
         retry = WriteRetry(lock.require) if lock else WriteRetry()
         checkpoints = CheckpointWriter(directory.path, setup.config.checkpoints_kept, retry)
         played = build_evaluation(setup), build_heuristics(setup, directory.path) if lock else None
-        services = Services(checkpoints, budget, *played, build_utilization_tracker(plan, machine, ranks.size), ranks)
+        tracker, sees = build_utilization_tracker(plan, machine, ranks.size), extensions if lock else NO_EXTENSIONS
+        services = Services(checkpoints, budget, *played, tracker, ranks, sees.observer())
         trainer = build_trainer(setup, plan, directory.path, command, services)
         on_error.callback(trainer.collector.close)
         ranks.advise(partial(_advice, trainer))
@@ -194,7 +197,7 @@ def build_run(
         _say_all([*changes, *kernel_lines(seconds, CACHE_STATS), *trainer.collector.take_lines()], say)
         own: Sequence[Path] = ()
         if lock:
-            _write_settings(directory, setup.settings, trainer.iteration if resume else None, damaged)
+            _write_settings(directory, setup, trainer.iteration if resume else None, damaged)
             write_plan(directory.path, plan, machine)
             own = _write_files(setup, directory, say)
         setup.simulator.hooks.release()
@@ -214,12 +217,13 @@ def _asked(kept: KeptFiles, should_stop: Callable[[], bool]) -> bool:
     return should_stop()
 
 
-def _write_settings(directory: RunDirectory, settings: Settings, resumed_after: int | None, damaged: list[str]) -> None:
+def _write_settings(directory: RunDirectory, setup: Setup, resumed_after: int | None, damaged: list[str]) -> None:
     """Write config.json, of a run that is resumed after so many iterations (None: that begins)."""
+    settings = setup.settings
     values, sources = settings.config.model_dump(), settings.sources
     resumed = [] if resumed_after is None else resumes_of(settings.config, directory.path, resumed_after)
     content = {"values": values, "sources": sources, "passed_over": damaged, "resumed": resumed}
-    write_json(directory.config, content)
+    write_json(directory.config, {**content, "extensions": setup.extensions.names()})
 
 
 def _sizes(setup: Setup) -> str:

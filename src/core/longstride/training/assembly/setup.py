@@ -13,6 +13,7 @@ from longstride.rollout.trajectory import pinned_bytes, trajectory_bytes
 from longstride.settings import Settings
 from longstride.simulators.loading import LoadedSimulator
 from longstride.simulators.simulator import Simulator
+from longstride.training.extensions import NO_EXTENSIONS, Extensions
 from longstride.training.rollout_growth import LARGEST_SHARE
 
 _USUAL_SAMPLES, MOST_INSTANCES = 372_000, 1024
@@ -87,6 +88,7 @@ class Setup:
     loaded: LoadedSimulator
     spec: PolicySpec
     size: RolloutSize
+    extensions: Extensions = NO_EXTENSIONS
 
     @property
     def config(self) -> Config:
@@ -105,13 +107,13 @@ class Setup:
 
     def changed(self, **values: Any) -> "Setup":
         """Return the setup of the same run with other values of settings."""
-        return set_up(self.settings.changed(values, "changed"), self.loaded)
+        return set_up(self.settings.changed(values, "changed"), self.loaded, self.extensions)
 
 
-def set_up(settings: Settings, loaded: LoadedSimulator) -> Setup:
+def set_up(settings: Settings, loaded: LoadedSimulator, extensions: Extensions = NO_EXTENSIONS) -> Setup:
     """Return what follows from settings, as they are, and a simulator."""
     spec = policy_spec(settings.config, loaded.simulator)
-    return Setup(settings, loaded, spec, _rollout_size(settings.config, loaded.simulator, spec))
+    return Setup(settings, loaded, spec, _rollout_size(settings.config, loaded.simulator, spec), extensions)
 
 
 def most_samples(config: Config, simulator: Simulator) -> int:

@@ -191,7 +191,7 @@ def unsupported(spec: PolicySpec, algorithm: Algorithm, coefficients: Iterable[A
     """Return why compiled kernels cannot take the steps with such coefficients, a phrase; empty if they can."""
     if not spec.family.update_kernels:
         return f"compiled kernels are for multilayer perceptrons, not for {spec.family.name}"
-    if not isinstance(algorithm, Ppo | Grpo):
+    if type(algorithm) not in (Ppo, Grpo):  # a subclass may compute another loss
         return f"compiled kernels compute the losses of PPO and GRPO, not of {type(algorithm).__name__}"
     used = {name: True for each in coefficients for name, number in each._asdict().items() if number != 0.0}
     unknown = [name.upper() for name in used if name not in _KNOWN]
