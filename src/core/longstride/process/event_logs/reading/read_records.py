@@ -33,6 +33,7 @@ from longstride.process.event_logs.reading.table import BadRow, Table
 from longstride.process.event_logs.reading.times.parse_times import TimeReader, Times
 from longstride.process.event_logs.reading.times.time_zones import OPTION as ZONE_OPTION
 from longstride.process.event_logs.reading.times.time_zones import find_zone, in_zone
+from longstride.process.event_logs.reading.words.nothing import notes_on_nothing
 
 _ARCHIVES = ("excel", "parquet")
 """Kinds of files that need random access."""
@@ -95,7 +96,7 @@ def read_rows(path: Path, columns: Mapping[str, str], options: LogReading) -> Re
             rows = collect(table, chosen, guard)
         times, notes = reader.read(rows, source, table.unit)
         times = _in_one_zone(times, rows, source, table.unit, options.time_zone)
-    return ReadRows(table, rows, times, reader.describe, notes)
+    return ReadRows(table, rows, times, reader.describe, [*notes, *notes_on_nothing(rows)])
 
 
 def _table(

@@ -11,8 +11,7 @@ from longstride.process.event_logs.reading.collect import Coded, Rows
 from longstride.process.event_logs.reading.options import COLUMNS_OPTION
 from longstride.process.event_logs.reading.pair_lifecycles import pair_lifecycles
 from longstride.process.event_logs.reading.times.parse_times import Times
-
-_WORDS_FOR_NOTHING = frozenset({"", "nan", "none", "null"})
+from longstride.process.event_logs.reading.words.nothing import nothing_in
 
 
 class Records(NamedTuple):
@@ -112,9 +111,7 @@ def _records(
 
 def people_of(column: Coded) -> np.ndarray:
     """Return int64[n], the index of each resource, -1 if the text is a word for none."""
-    nameless = np.array([text.lower() in _WORDS_FOR_NOTHING for text in column.values], np.bool_)
-    numbers = np.where(nameless, -1, np.arange(len(nameless)))
-    return np.asarray(numbers[column.code], np.int64)
+    return np.where(nothing_in(column, "resource"), -1, column.code).astype(np.int64)
 
 
 def _on_unpaired(rows: Rows, unstarted: np.ndarray, unfinished: int) -> list[str]:
