@@ -1,4 +1,4 @@
-"""Columns and cells of logs as other programs write them: names that occur twice, words for nothing, numbers as times."""
+"""Columns and cells as other programs write them: names that occur twice, words for nothing, numbers as times."""
 
 from datetime import datetime, timedelta
 
@@ -41,7 +41,10 @@ def test_only_a_needed_column_must_have_a_name_of_its_own(tmp_path):
     assert read(tmp_path, twice, {"resource": "Resource"}).resources == ("y",)
 
 
-WORDS = "nan NaN NULL none N/A #N/A #na n.a. - -- \u2014 ? NaT <NA> (null) \\N '' \"\" #REF! unknown Unassigned".split(" ")
+WORDS = (
+    *("nan", "NaN", "NULL", "none", "N/A", "#N/A", "#na", "n.a.", "-", "--", "\u2014", "?", "NaT", "<NA>", "(null)"),
+    *("\\N", "''", '""', "#REF!", "unknown", "Unassigned"),
+)
 
 
 @pytest.mark.parametrize("word", [*WORDS, "not available", " "])

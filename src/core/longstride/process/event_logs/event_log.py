@@ -1,13 +1,14 @@
 """Event logs as columns: case, activity, resource, start and end of each event."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 
 from longstride.errors import UserError
+from longstride.process.event_logs.pauses import Pauses, Stretches, no_pauses, without_pauses
 from longstride.process.event_logs.reading.bad_rows import OPTION as SKIP_OPTION
 from longstride.process.event_logs.reading.bad_rows import moment_of, require_years
 from longstride.process.event_logs.reading.collect import Coded
@@ -46,9 +47,15 @@ class EventLog:
     starts_estimated: bool = False  # whether the log has completions only, so that ``start`` is an estimate
     refused: tuple[BadRow, ...] = ()  # rows that were left out because they are bad
     unit: str = "line"  # unit that the numbers of refused rows count
+    pauses: Pauses = field(default_factory=no_pauses)  # suspensions of events, counted like ``start``
 
     def __len__(self) -> int:
         return len(self.start)
+
+    def stretches(self) -> Stretches:
+        """Return the stretches of work on each event, without its suspensions."""
+        times = self.start, self.end, self.clock_start, self.clock_end
+        return without_pauses(Stretches(np.arange(len(self)), self.resource, *times), self.pauses)
 
     def case_times(self) -> tuple[np.ndarray, np.ndarray]:
         """Return first start and last end of each case, float64[cases], seconds of real time since ``monday``."""
@@ -109,6 +116,7 @@ def _event_log(source: str, reading: Reading) -> EventLog:
         starts_estimated=reading.starts_estimated,
         refused=tuple(reading.refused),
         unit=reading.unit,
+        pauses=events.pauses.counted_from(midnight, events.start_offset[first]),
     )
 
 

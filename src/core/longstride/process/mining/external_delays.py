@@ -107,8 +107,9 @@ def _noise_notes(activities: list[str]) -> list[str]:
 
 def _pauses(log: EventLog, work: WorkedTime) -> bool:
     """Return whether logged events span much more than open hours, so that tasks rest when people leave."""
-    logged = float((log.end - log.start).sum()) / HOUR
-    opened = open_time(work.open_hours, log.clock_end) - open_time(work.open_hours, log.clock_start)
+    stretches = log.stretches()
+    logged = float((stretches.end - stretches.start).sum()) / HOUR
+    opened = open_time(work.open_hours, stretches.clock_end) - open_time(work.open_hours, stretches.clock_start)
     return logged > _PAUSED * float(opened.sum())
 
 

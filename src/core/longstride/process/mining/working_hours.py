@@ -31,7 +31,8 @@ BREAK_SHARE = 0.1
 class WorkedTime(NamedTuple):
     """Working time of a log with n events and R resources.
 
-    The work of an event is its time within open hours, divided by the number of its resource's open records.
+    The work of an event is its time within open hours and outside of suspensions, divided by the number of its
+    resource's open records.
     """
 
     open_hours: np.ndarray  # bool[168], hours of the week in which the organisation works
@@ -41,19 +42,20 @@ class WorkedTime(NamedTuple):
 
 def worked_time(log: EventLog) -> WorkedTime:
     """Return the working time of a log."""
-    open_hours = find_open_hours(log)
+    open_hours, work = find_open_hours(log), log.stretches()
     seen = np.zeros((len(log.resources), HOURS_PER_WEEK), np.int64)
-    hours = np.empty(len(log))
-    end = np.maximum(log.clock_end, log.clock_start)
-    alone = np.flatnonzero(log.resource < 0)
-    hours[alone] = open_time(open_hours, end[alone]) - open_time(open_hours, log.clock_start[alone])
-    for r, mine in enumerate(rows_by(log.resource, len(log.resources))):
-        hours[mine] = divided_time(open_hours, log.clock_start[mine], end[mine])
-        seen[r] = weeks_seen(log.clock_start[mine], end[mine]) * open_hours
+    hours = np.empty(len(work.event))
+    end = np.maximum(work.clock_end, work.clock_start)
+    alone = np.flatnonzero(work.resource < 0)
+    hours[alone] = open_time(open_hours, end[alone]) - open_time(open_hours, work.clock_start[alone])
+    for r, mine in enumerate(rows_by(work.resource, len(log.resources))):
+        hours[mine] = divided_time(open_hours, work.clock_start[mine], end[mine])
+        seen[r] = weeks_seen(work.clock_start[mine], end[mine]) * open_hours
     # Durations are real time. Wall-clock time differs in the night when the clocks change.
-    clock = (end - log.clock_start) / HOUR
+    hours = work.total(hours, len(log))
+    clock = work.total((end - work.clock_start) / HOUR, len(log))
     share = np.divide(hours, clock, out=np.ones(len(log)), where=clock > 0)
-    duration = (log.end - log.start) / HOUR
+    duration = work.total((work.end - work.start) / HOUR, len(log))
     return WorkedTime(open_hours, np.where(share > 0, share, 1.0) * duration, seen)
 
 

@@ -27,13 +27,14 @@ from longstride.process.event_logs.reading.formats.ocel_json import ocel_json_ta
 from longstride.process.event_logs.reading.formats.ocel_sqlite import ocel_sqlite_table
 from longstride.process.event_logs.reading.formats.parquet_table import parquet_table
 from longstride.process.event_logs.reading.limits import Guard
-from longstride.process.event_logs.reading.options import LogReading
+from longstride.process.event_logs.reading.options import TRANSITION_WORDS, LogReading
 from longstride.process.event_logs.reading.records import Records, make_records
 from longstride.process.event_logs.reading.table import BadRow, Table
 from longstride.process.event_logs.reading.times.parse_times import TimeReader, Times
 from longstride.process.event_logs.reading.times.time_zones import OPTION as ZONE_OPTION
 from longstride.process.event_logs.reading.times.time_zones import find_zone, in_zone
 from longstride.process.event_logs.reading.words.nothing import notes_on_nothing
+from longstride.process.event_logs.reading.words.transitions import Transitions, understand
 
 _ARCHIVES = ("excel", "parquet")
 """Kinds of files that need random access."""
@@ -57,6 +58,7 @@ class ReadRows(NamedTuple):
     times: dict[str, Times]  # of the rows by field, in one zone
     describe: Callable[[str], str]  # returns the reason why a text is not a time
     notes: list[str]
+    transitions: Transitions | None = None  # if the log has some
 
 
 def read_records(path: Path, columns: Mapping[str, str], options: LogReading) -> Reading:
@@ -72,6 +74,9 @@ def read_records(path: Path, columns: Mapping[str, str], options: LogReading) ->
     """
     source, read = str(path), read_rows(path, columns, options)
     table, rows, times, notes = read.table, read.rows, read.times, read.notes
+    if read.transitions:
+        whole = times["start"].known if "start" in times else np.zeros(0, np.bool_)
+        read.transitions.require_completions(source, whole)
     bad = find_bad_rows(rows, times, read.describe, options.skip_bad_rows)
     if not options.skip_bad_rows:
         require_good_rows(bad, source, table.unit, len(rows.bad))
@@ -86,6 +91,8 @@ def read_records(path: Path, columns: Mapping[str, str], options: LogReading) ->
 def read_rows(path: Path, columns: Mapping[str, str], options: LogReading) -> ReadRows:
     """Read all rows of a log of any kind; arguments and errors are those of :func:`read_records`."""
     reader, source = TimeReader(options.time_format), str(path)
+    words = {field: columns[field] for field in TRANSITION_WORDS if field in columns}
+    columns = {field: column for field, column in columns.items() if field not in words}
     with readable(path):
         guard = Guard(options.limits, source)
         kind = kind_of(path, guard)
@@ -96,7 +103,14 @@ def read_rows(path: Path, columns: Mapping[str, str], options: LogReading) -> Re
             rows = collect(table, chosen, guard)
         times, notes = reader.read(rows, source, table.unit)
         times = _in_one_zone(times, rows, source, table.unit, options.time_zone)
-    return ReadRows(table, rows, times, reader.describe, [*notes, *notes_on_nothing(rows)])
+    notes, transitions = [*notes, *notes_on_nothing(rows)], None
+    if "transition" in rows.texts:
+        transitions = understand(rows.texts["transition"], words, source)
+        rows.texts["transition"] = transitions.column
+        notes += transitions.notes()
+    elif words:
+        raise UserError(f"{source} has no column of transitions for {', '.join(words)}; name it with transition=...")
+    return ReadRows(table, rows, times, reader.describe, notes, transitions)
 
 
 def _table(

@@ -5,11 +5,12 @@ from typing import NamedTuple
 import numpy as np
 
 from longstride.process.event_logs.estimate_starts import estimate_starts
+from longstride.process.event_logs.pauses import Pauses, no_pauses
 from longstride.process.event_logs.reading.bad_rows import seconds
 from longstride.process.event_logs.reading.choose_columns import listed
 from longstride.process.event_logs.reading.collect import Coded, Rows
 from longstride.process.event_logs.reading.options import COLUMNS_OPTION
-from longstride.process.event_logs.reading.pair_lifecycles import pair_lifecycles
+from longstride.process.event_logs.reading.pair_lifecycles import Pairs, pair_lifecycles
 from longstride.process.event_logs.reading.times.parse_times import Times
 from longstride.process.event_logs.reading.words.nothing import nothing_in
 
@@ -26,6 +27,7 @@ class Records(NamedTuple):
     end_offset: np.ndarray  # float64[n], seconds that the wall clock is ahead
     number: np.ndarray  # int64[n], number of the row of the completion
     instance: np.ndarray  # int64[n], code of the instance; 0 if the log has none
+    pauses: Pauses  # suspensions of the events
 
     def where(self, kept: np.ndarray) -> "Records":
         """Return the events of a bool[n]."""
@@ -42,6 +44,7 @@ class Records(NamedTuple):
             end_offset=self.end_offset[kept],
             number=self.number[kept],
             instance=self.instance[kept],
+            pauses=self.pauses.where(kept),
         )
 
 
@@ -65,6 +68,7 @@ def make_records(rows: Rows, times: dict[str, Times], good: np.ndarray, names: l
     whole = good & times["start"].known if "start" in times else np.zeros_like(good)
     estimated, notes = "start" not in times, list[str]()
     start_row = end_row = np.flatnonzero(good if estimated else whole)
+    pairs, kept = None, np.zeros(0, np.int64)
     if "transition" in rows.texts:
         kept = np.flatnonzero(good)
         texts = {field: Coded(column.values, column.code[kept]) for field, column in rows.texts.items()}
@@ -77,6 +81,12 @@ def make_records(rows: Rows, times: dict[str, Times], good: np.ndarray, names: l
         else:
             notes = _on_unpaired(rows, unstarted, len(pairs.unfinished))
     records = _records(rows, times, start_row, end_row, whole)
+    if pairs is not None and not estimated:
+        event, begin, over = pairs.pauses.T
+        end = times["end"]
+        columns = (seconds(end)[kept[begin]], seconds(end)[kept[over]], end.offset[kept[begin]], end.offset[kept[over]])
+        records = records._replace(pauses=Pauses(event, *(column.astype(np.float64) for column in columns)))
+        notes += _on_suspended(records, pairs)
     if estimated:
         case, activity, resource = (column.code for column in (records.case, records.activity, records.resource))
         records = records._replace(start=estimate_starts(case, resource, activity, records.end))
@@ -106,6 +116,7 @@ def _records(
         end_offset=end.offset[end_row].astype(np.float64),
         number=rows.numbers[end_row],
         instance=instance,
+        pauses=no_pauses(),
     )
 
 
@@ -123,6 +134,24 @@ def _on_unpaired(rows: Rows, unstarted: np.ndarray, unfinished: int) -> list[str
         notes.append(f"{len(unstarted):,} completions without a start are left out (of {shown}).")
     if unfinished:
         notes.append(f"{unfinished:,} starts without a completion are left out.")
+    return notes
+
+
+def _on_suspended(records: Records, pairs: Pairs) -> list[str]:
+    """Return sentences about suspended and aborted events."""
+    notes, pauses = [], records.pauses
+    if len(pauses.event):
+        open_for = float((records.end - records.start).sum())
+        share = float((pauses.end - pauses.start).sum()) / max(open_for, 1e-9)
+        never = f"; {pairs.never_resumed:,} suspensions last to the completion" if pairs.never_resumed else ""
+        notes.append(
+            f"{len(np.unique(pauses.event)):,} of {len(records.end):,} events were suspended, for {share:.0%} of all "
+            f"time between start and completion; that time is a delay, not work of their people{never}."
+        )
+    if pairs.stray:
+        notes.append(f"{pairs.stray:,} suspensions or resumptions that fit no open event are ignored.")
+    if pairs.aborted:
+        notes.append(f"{pairs.aborted:,} starts that were aborted are left out.")
     return notes
 
 

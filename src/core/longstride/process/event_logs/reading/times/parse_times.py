@@ -165,10 +165,10 @@ class TimeReader:
             return f"{unit} {rows.numbers[example.row]} has {rows.time_text(example.field, example.row)!r}"
 
         notes = [what.format(quoted(found.number[unit])) for unit, what in _NUMBERS.items() if unit in found.number]
-        if (found.other or found.number.get("x")) and found.either:
+        if (other := found.other or found.number.get("x")) and found.either:
             notes.append(
                 f"Warning: some dates are numbers in another order than others: {quoted(found.either)}, "
-                f"{quoted(found.other or found.number['x'])}; a spreadsheet may have exchanged day and month of the latter."
+                f"{quoted(other)}; a spreadsheet may have exchanged day and month of the latter."
             )
         if found.either is None:
             return True, notes
@@ -195,16 +195,16 @@ class TimeReader:
     def _examples(self, rows: Rows) -> _Examples:
         """Return examples of a log's times."""
         found = _Examples()
-        for field, blocks in rows.times.items():
+        for name, blocks in rows.times.items():
             for begin, block in _placed(blocks):
                 for shape, mine in shapes_of(block):
                     layout = layout_of(shape, self._patterns)
                     if layout is not None and layout.is_numeric_date:
-                        found.add(field, begin, mine, layout, leading_numbers(block[mine], layout))
+                        found.add(name, begin, mine, layout, leading_numbers(block[mine], layout))
                     elif layout is not None and layout.unit:
-                        found.number.setdefault(layout.unit, _Example(field, begin + int(mine[0]), layout))
+                        found.number.setdefault(layout.unit, _Example(name, begin + int(mine[0]), layout))
                     elif layout is not None and found.other is None:
-                        found.other = _Example(field, begin + int(mine[0]), layout)
+                        found.other = _Example(name, begin + int(mine[0]), layout)
         return found
 
 
