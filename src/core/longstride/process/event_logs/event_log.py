@@ -47,6 +47,7 @@ class EventLog:
     starts_estimated: bool = False  # whether the log has completions only, so that ``start`` is an estimate
     refused: tuple[BadRow, ...] = ()  # rows that were left out because they are bad
     unit: str = "line"  # unit that the numbers of refused rows count
+    only_dates: bool = False  # whether the log has dates without hours, so that the times of day are a convention
     pauses: Pauses = field(default_factory=no_pauses)  # suspensions of events, counted like ``start``
 
     def __len__(self) -> int:
@@ -113,9 +114,10 @@ def _event_log(source: str, reading: Reading) -> EventLog:
         clock_end=clocks[1] - midnight,
         monday=monday,
         notes=tuple(reading.notes),
-        starts_estimated=reading.starts_estimated,
+        starts_estimated=reading.starts_estimated or reading.only_dates,
         refused=tuple(reading.refused),
         unit=reading.unit,
+        only_dates=reading.only_dates,
         pauses=events.pauses.counted_from(midnight, events.start_offset[first]),
     )
 

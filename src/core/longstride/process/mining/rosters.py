@@ -42,6 +42,8 @@ def mine_rosters(
     worked = rows_by(work.resource, resources)
     for name, mine, records in zip(log.resources, rows_by(log.resource, resources), worked, strict=True):
         masks = day_masks(work.clock_start[records], clock_end[records], open_hours)
+        if log.only_dates:
+            masks[:, 1:] = 1  # all hours of the day
         weekday, seen = masks[:, 0] % 7, masks[:, 1:].astype(np.bool_)
         usual, changes = _usual_days(weekday, days), changes_shifts(log.clock_start[mine])
         if changes:

@@ -60,9 +60,15 @@ def worked_time(log: EventLog) -> WorkedTime:
 
 
 def find_open_hours(log: EventLog) -> np.ndarray:
-    """Return bool[168], the hours of the week with starts and ends of events, without the rarest, short gaps filled."""
-    moments = np.concatenate([log.clock_start, log.clock_end])
+    """Return bool[168], the hours of the week with starts and ends of events, without the rarest, short gaps filled.
+
+    A log without hours has whole days.
+    """
+    # The day of a log without hours ends at 24:00, which is not a moment of the next day.
+    moments = np.concatenate([log.clock_start, log.clock_end - (1.0 if log.only_dates else 0.0)])
     counts = np.bincount((moments // HOUR).astype(np.int64) % HOURS_PER_WEEK, minlength=HOURS_PER_WEEK)
+    if log.only_dates:
+        return np.repeat(counts.reshape(7, 24).sum(1) > RARE_SHARE * len(moments), 24)
     order = np.argsort(counts, kind="stable")
     rare = np.cumsum(counts[order]) <= RARE_SHARE * len(moments)
     is_open = np.ones(HOURS_PER_WEEK, np.bool_)

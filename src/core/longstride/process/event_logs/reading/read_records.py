@@ -16,8 +16,8 @@ from longstride.process.event_logs.reading.bad_rows import (
     sentence,
 )
 from longstride.process.event_logs.reading.bad_rows import OPTION as SKIP_OPTION
-from longstride.process.event_logs.reading.choose_columns import choose_columns
-from longstride.process.event_logs.reading.collect import Rows, collect
+from longstride.process.event_logs.reading.choose_columns import choose_columns, listed
+from longstride.process.event_logs.reading.collect import Coded, Rows, collect
 from longstride.process.event_logs.reading.decode import is_packed, kind_of, open_archive, open_log, readable
 from longstride.process.event_logs.reading.duplicates import first_of_equals
 from longstride.process.event_logs.reading.formats import xes_table as xes
@@ -30,11 +30,13 @@ from longstride.process.event_logs.reading.limits import Guard
 from longstride.process.event_logs.reading.options import TRANSITION_WORDS, LogReading
 from longstride.process.event_logs.reading.records import Records, make_records
 from longstride.process.event_logs.reading.table import BadRow, Table
+from longstride.process.event_logs.reading.times import dates
 from longstride.process.event_logs.reading.times.parse_times import TimeReader, Times
 from longstride.process.event_logs.reading.times.time_zones import OPTION as ZONE_OPTION
 from longstride.process.event_logs.reading.times.time_zones import find_zone, in_zone
 from longstride.process.event_logs.reading.words.nothing import notes_on_nothing
-from longstride.process.event_logs.reading.words.transitions import Transitions, understand
+from longstride.process.event_logs.reading.words.transitions import START, Transitions, understand
+from longstride.process.event_logs.spread_dates import spread_dates
 
 _ARCHIVES = ("excel", "parquet")
 """Kinds of files that need random access."""
@@ -48,6 +50,7 @@ class Reading(NamedTuple):
     refused: list[BadRow]  # with ``--skip-bad-rows``
     unit: str  # unit that row numbers count
     notes: list[str]
+    only_dates: bool  # whether the log has no hours, so that those of the records are a convention
 
 
 class ReadRows(NamedTuple):
@@ -58,7 +61,9 @@ class ReadRows(NamedTuple):
     times: dict[str, Times]  # of the rows by field, in one zone
     describe: Callable[[str], str]  # returns the reason why a text is not a time
     notes: list[str]
-    transitions: Transitions | None = None  # if the log has some
+    transitions: Transitions | None  # if the log has some
+    only_dates: bool  # whether the hours of the completions are unknown
+    dated_starts: bool  # whether the hours of the starts alone are unknown
 
 
 def read_records(path: Path, columns: Mapping[str, str], options: LogReading) -> Reading:
@@ -74,18 +79,22 @@ def read_records(path: Path, columns: Mapping[str, str], options: LogReading) ->
     """
     source, read = str(path), read_rows(path, columns, options)
     table, rows, times, notes = read.table, read.rows, read.times, read.notes
+    if read.dated_starts:
+        rows, times = _without_starts(rows, times)
     if read.transitions:
         whole = times["start"].known if "start" in times else np.zeros(0, np.bool_)
         read.transitions.require_completions(source, whole)
     bad = find_bad_rows(rows, times, read.describe, options.skip_bad_rows)
     if not options.skip_bad_rows:
         require_good_rows(bad, source, table.unit, len(rows.bad))
-    records, estimated, more = make_records(rows, times, ~bad.mask, table.names)
+    records, estimated, more = make_records(rows, times, ~bad.mask, table.names, read.only_dates)
     records, late = _of_one_century(records, options.skip_bad_rows)
     records, equals = _without_equals(records, table.unit, options.keep_duplicates)
     refused = sorted([*bad.rows, *late], key=lambda row: row.number)
     notes = [*table.notes, *on_refused(refused, len(rows.numbers) + len(rows.bad), table.unit), *notes, *more, *equals]
-    return Reading(records, estimated, refused, table.unit, notes)
+    if read.only_dates:
+        records = spread_dates(records)
+    return Reading(records, estimated, refused, table.unit, notes, read.only_dates)
 
 
 def read_rows(path: Path, columns: Mapping[str, str], options: LogReading) -> ReadRows:
@@ -102,15 +111,38 @@ def read_rows(path: Path, columns: Mapping[str, str], options: LogReading) -> Re
             chosen = xes.FIELDS if kind == "xes" else choose_columns(table.names, columns, source)
             rows = collect(table, chosen, guard)
         times, notes = reader.read(rows, source, table.unit)
+        notes, transitions = [*notes, *notes_on_nothing(rows)], None
+        if "transition" in rows.texts:
+            transitions = understand(rows.texts["transition"], words, source)
+            rows.texts["transition"] = transitions.column
+            notes += transitions.notes()
+        elif words:
+            raise UserError(f"{source} has no column of transitions for {listed([*words])}; name it: transition=...")
+        column = transitions.column if transitions else None
+        if dates.ends_are_dates(times, column, any_hour=False):
+            times = dates.as_dates(times)
         times = _in_one_zone(times, rows, source, table.unit, options.time_zone)
-    notes, transitions = [*notes, *notes_on_nothing(rows)], None
-    if "transition" in rows.texts:
-        transitions = understand(rows.texts["transition"], words, source)
-        rows.texts["transition"] = transitions.column
-        notes += transitions.notes()
-    elif words:
-        raise UserError(f"{source} has no column of transitions for {', '.join(words)}; name it with transition=...")
-    return ReadRows(table, rows, times, reader.describe, notes, transitions)
+    return _with_dates(ReadRows(table, rows, times, reader.describe, notes, transitions, False, False))
+
+
+def _with_dates(read: ReadRows) -> ReadRows:
+    """Return rows with a decision about times without hours, and sentences about them."""
+    times, column = read.times, read.transitions.column if read.transitions else None
+    if dates.ends_are_dates(times, column, any_hour=True):
+        note = dates.note_on_dates(times)
+        return read._replace(times=dates.in_days(times), notes=[*read.notes, note], only_dates=True)
+    if dates.has_dated_starts(times, column):
+        return read._replace(notes=[*read.notes, dates.note_on_starts(times, column)], dated_starts=True)
+    return read._replace(notes=[*read.notes, *dates.notes_on_midnights(times)])
+
+
+def _without_starts(rows: Rows, times: dict[str, Times]) -> tuple[Rows, dict[str, Times]]:
+    """Return rows and times without the column of starts, or without the transitions that are starts."""
+    if "start" in times and times["start"].known.any():
+        return rows, {"end": times["end"]}
+    column = rows.texts["transition"]
+    renamed = Coded([f"dated {text}" if text == START else text for text in column.values], column.code)
+    return rows._replace(texts=rows.texts | {"transition": renamed}), times
 
 
 def _table(

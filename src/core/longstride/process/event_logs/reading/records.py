@@ -56,7 +56,9 @@ class Made(NamedTuple):
     notes: list[str]
 
 
-def make_records(rows: Rows, times: dict[str, Times], good: np.ndarray, names: list[str]) -> Made:
+def make_records(
+    rows: Rows, times: dict[str, Times], good: np.ndarray, names: list[str], only_dates: bool = False
+) -> Made:
     """Return the events of the good rows.
 
     Args:
@@ -64,6 +66,7 @@ def make_records(rows: Rows, times: dict[str, Times], good: np.ndarray, names: l
         times: times of these rows by field.
         good: bool[n], rows that are not bad.
         names: names of the log's columns, for the note about estimated starts.
+        only_dates: whether hours are unknown, so that nothing is estimated: a completion is an event of its day.
     """
     whole = good & times["start"].known if "start" in times else np.zeros_like(good)
     estimated, notes = "start" not in times, list[str]()
@@ -87,7 +90,7 @@ def make_records(rows: Rows, times: dict[str, Times], good: np.ndarray, names: l
         columns = (seconds(end)[kept[begin]], seconds(end)[kept[over]], end.offset[kept[begin]], end.offset[kept[over]])
         records = records._replace(pauses=Pauses(event, *(column.astype(np.float64) for column in columns)))
         notes += _on_suspended(records, pairs)
-    if estimated:
+    if estimated and not only_dates:
         case, activity, resource = (column.code for column in (records.case, records.activity, records.resource))
         records = records._replace(start=estimate_starts(case, resource, activity, records.end))
         notes = [_on_estimates(names)]

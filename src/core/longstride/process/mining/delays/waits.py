@@ -34,12 +34,14 @@ def find_waits(log: EventLog, cases: CaseOrder, weights: np.ndarray, open_hours:
     clock_end = np.maximum(work.clock_end, work.clock_start)
     in_order, worked = rows_by(log.resource[order], resources), rows_by(work.resource, resources)
     for mine, records in zip(in_order, worked, strict=True):
-        if len(mine) and len(records):
+        if len(mine):
             free = free_times(work.clock_start[records], clock_end[records], open_hours)
             first[mine], last[mine] = free_between(free, enabled[mine], start[mine])
     o_enabled, o_start, o_end, o_first, o_last = (
         open_time_until(weights, t) for t in (enabled, start, end, first, last)
     )
+    if log.only_dates:  # no moment is known to be free
+        o_first = o_last
     waiting, span = np.maximum(o_start - o_enabled, 0.0), np.maximum(o_end - o_start, 0.0)
     external, paused = np.clip(o_last - o_first, 0.0, waiting), np.zeros(len(log))
     if len(log.pauses.event):

@@ -1,0 +1,110 @@
+"""Finds times without hours: dates, which programs write as midnight."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from longstride.process.event_logs.reading.collect import Coded
+from longstride.process.event_logs.reading.times.parse_times import Times
+from longstride.process.event_logs.reading.times.time_layouts import MICROSECOND
+from longstride.process.event_logs.reading.words.transitions import COMPLETE, START
+
+DAY = 86_400 * MICROSECOND
+"""Microseconds."""
+
+_NEARLY_ALL, _SOME = 0.9, 0.1
+"""Share of times at one time of day from which all are dates, and from which midnights cause a warning."""
+
+_FEWEST, _FEWEST_OF_ANY_HOUR = 10, 50
+"""Fewest times for such a conclusion, at midnight and at another time of day."""
+
+_SAMPLE = 100_000
+
+
+def usual_time(times: Times, rows: np.ndarray | None = None) -> tuple[float, int, int]:
+    """Return the most frequent time of day: its share, itself in microseconds, and the number of times."""
+    known = times.known if rows is None else times.known & rows
+    clock = times.clock[known]
+    if not len(clock):
+        return 0.0, 0, 0
+    sample = clock[:: max(1, len(clock) // _SAMPLE)] % DAY
+    values, counts = np.unique(sample, return_counts=True)
+    most = int(counts.argmax())
+    return float(counts[most] / len(sample)), int(values[most]), len(clock)
+
+
+def are_dates(times: Times, rows: np.ndarray | None = None, any_hour: bool = True) -> bool:
+    """Return whether nearly all times, of bool[n] rows or of all, have one time of day, such as midnight."""
+    share, moment, count = usual_time(times, rows)
+    fewest = _FEWEST if moment == 0 else _FEWEST_OF_ANY_HOUR
+    return share >= _NEARLY_ALL and count >= fewest and (any_hour or moment == 0)
+
+
+def as_dates(times: Mapping[str, Times]) -> dict[str, Times]:
+    """Return the dates of times as midnights on the wall clock, without offset: a date is the same in any zone."""
+    none, unknown = np.zeros_like(times["end"].offset), np.zeros_like(times["end"].has_offset)
+    return {field: column._replace(offset=none, has_offset=unknown) for field, column in in_days(times).items()}
+
+
+def in_days(times: Mapping[str, Times]) -> dict[str, Times]:
+    """Return times at the midnight before them on their wall clock, with their offsets."""
+    return {field: column._replace(clock=column.clock // DAY * DAY) for field, column in times.items()}
+
+
+def rows_of(transition: Coded | None, meaning: str) -> np.ndarray | None:
+    """Return bool[n], the rows of a transition; None if all rows count."""
+    if transition is None or meaning not in transition.values:
+        return None
+    return np.asarray(transition.code == transition.values.index(meaning))
+
+
+def has_dated_starts(times: Mapping[str, Times], transition: Coded | None) -> bool:
+    """Return whether only the starts are dates: those of a column of their own, or of rows of their own."""
+    if "start" in times and times["start"].known.any():
+        return are_dates(times["start"])
+    starts = rows_of(transition, START)
+    return starts is not None and are_dates(times["end"], starts)
+
+
+def ends_are_dates(times: Mapping[str, Times], transition: Coded | None, any_hour: bool) -> bool:
+    """Return whether the completions are dates, so that no duration of less than a day is known."""
+    return are_dates(times["end"], rows_of(transition, COMPLETE), any_hour)
+
+
+def note_on_dates(times: Mapping[str, Times]) -> str:
+    """Return a sentence about a log of dates."""
+    share, moment, count = usual_time(times["end"])
+    return (
+        f"Warning: {share:.0%} of {count:,} end times are at {_clock(moment)}, as if only dates were recorded, so "
+        "hours of work and service times below a day are unknown: people count as on duty all day, and the events of a "
+        "day share its 24 hours; log hours and minutes if you can."
+    )
+
+
+def note_on_starts(times: Mapping[str, Times], transition: Coded | None) -> str:
+    """Return a sentence about starts that are dates."""
+    own = "start" in times and times["start"].known.any()
+    share, moment, count = usual_time(times["start"]) if own else usual_time(times["end"], rows_of(transition, START))
+    return (
+        f"Warning: {share:.0%} of {count:,} start times are at {_clock(moment)}, as if only dates were recorded, so "
+        "they are not used; log hours and minutes of starts if you can."
+    )
+
+
+def notes_on_midnights(times: Mapping[str, Times]) -> list[str]:
+    """Return a sentence about columns in which many times, but not nearly all, are dates."""
+    notes = []
+    for field, column in times.items():
+        at_midnight = column.clock[column.known] % DAY == 0
+        share = float(at_midnight.mean()) if len(at_midnight) else 0.0
+        if share >= _SOME and len(at_midnight) >= _FEWEST and not are_dates(column):
+            notes.append(
+                f"Warning: {share:.0%} of {len(at_midnight):,} {field} times are at 00:00, as if only their dates were "
+                "recorded; hours of work and service times are wrong by that, so log their hours or remove these rows."
+            )
+    return notes
+
+
+def _clock(moment: int) -> str:
+    minutes, seconds = divmod(moment // MICROSECOND, 60)
+    return f"{minutes // 60:02d}:{minutes % 60:02d}" + (f":{seconds:02d}" if seconds else "")
