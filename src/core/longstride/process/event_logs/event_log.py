@@ -118,18 +118,24 @@ def _event_log(source: str, reading: Reading) -> EventLog:
         refused=tuple(reading.refused),
         unit=reading.unit,
         only_dates=reading.only_dates,
-        pauses=events.pauses.counted_from(midnight, events.start_offset[first]),
+        pauses=events.pauses.counted_from(midnight, events.start_offset[first], _numbers(events.resource)),
     )
 
 
 def _compact(column: Coded) -> Coded:
     """Return a column with only the values that occur, in the order of the events; a negative index stays -1."""
+    number = _numbers(column)
+    used = np.argsort(number, kind="stable")[(number < 0).sum() :]
+    return Coded([column.values[i] for i in used], number[column.code])
+
+
+def _numbers(column: Coded) -> np.ndarray:
+    """Return int64[values + 1], the new index of each value, -1 for one that does not occur and for the index -1."""
     used, first = np.unique(column.code, return_index=True)
     used, first = used[used >= 0], first[used >= 0]
-    used = used[np.argsort(first)]
     number = np.full(len(column.values) + 1, NO_RESOURCE, np.int64)
-    number[used] = np.arange(len(used))
-    return Coded([column.values[i] for i in used], number[column.code])
+    number[used[np.argsort(first)]] = np.arange(len(used))
+    return number
 
 
 def _require_one_century(source: str, start: np.ndarray, end: np.ndarray) -> None:

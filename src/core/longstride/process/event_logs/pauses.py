@@ -13,6 +13,7 @@ class Pauses(NamedTuple):
     end: np.ndarray  # float64[k], seconds
     start_offset: np.ndarray  # float64[k], seconds that the wall clock is ahead
     end_offset: np.ndarray  # float64[k], seconds that the wall clock is ahead
+    resource: np.ndarray  # int64[k], index of the person who worked before, negative if the log names none
 
     def where(self, kept: np.ndarray) -> "Pauses":
         """Return the suspensions of the kept events, bool[n], which are then numbered without the others."""
@@ -20,20 +21,25 @@ class Pauses(NamedTuple):
         _, *times = self
         return Pauses((np.cumsum(kept) - 1)[self.event[mine]], *(column[mine] for column in times))
 
-    def counted_from(self, midnight: float, offset: float) -> "Pauses":
-        """Return the suspensions with times counted from a wall-clock midnight, given with the offset there."""
+    def counted_from(self, midnight: float, offset: float, people: np.ndarray) -> "Pauses":
+        """Return the suspensions with times counted from a wall-clock midnight, given with the offset there.
+
+        ``people``, int64[R + 1], are the new numbers of the persons.
+        """
         begin = midnight - offset
         return self._replace(
             start=self.start - begin,
             end=self.end - begin,
             start_offset=self.start_offset - offset,
             end_offset=self.end_offset - offset,
+            resource=people[self.resource],
         )
 
 
 def no_pauses() -> Pauses:
     """Return no suspension."""
-    return Pauses(np.empty(0, np.int64), *(np.empty(0) for _ in range(4)))
+    index, times = np.empty(0, np.int64), np.empty(0)
+    return Pauses(index, times, times, times, times, index)
 
 
 class Stretches(NamedTuple):
@@ -66,5 +72,7 @@ def without_pauses(whole: Stretches, pauses: Pauses) -> Stretches:
     never = np.bincount(mine, worked)[mine] == 0
     worked |= never & np.append(True, np.diff(mine) > 0)
     starts, ends = starts[worked], ends[worked]
-    resource = whole.resource[event[starts]]
+    # The person of the event ends its last stretch; a suspension ends the stretch of its own person.
+    resource = np.concatenate([whole.resource, pauses.resource])[ends]
+    resource = np.where(resource >= 0, resource, whole.resource[event[starts]])
     return Stretches(event[starts], resource, begin[0][starts], over[0][ends], begin[1][starts], over[1][ends])

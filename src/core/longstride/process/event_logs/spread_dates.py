@@ -60,6 +60,4 @@ def _whole_days(pauses: Pauses) -> Pauses:
     """Return the suspensions without their first and last days."""
     begin = (np.floor((pauses.start + pauses.start_offset) / _DAY) + 1) * _DAY - pauses.start_offset
     end = np.floor((pauses.end + pauses.end_offset) / _DAY) * _DAY - pauses.end_offset
-    kept, (event, *_, begin_offset, end_offset) = end > begin, pauses
-    columns = (event, begin, end, begin_offset, end_offset)
-    return Pauses(*(column[kept] for column in columns))
+    return Pauses(*(column[end > begin] for column in pauses._replace(start=begin, end=end)))

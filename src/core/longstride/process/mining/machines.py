@@ -54,4 +54,5 @@ def without_machines(log: EventLog) -> tuple[EventLog, np.ndarray, list[str]]:
     )
     index = np.append(np.where(machines, NO_RESOURCE, np.cumsum(~machines) - 1), NO_RESOURCE)
     left = tuple(name for name, machine in zip(log.resources, machines, strict=True) if not machine)
-    return replace(log, resources=left, resource=index[log.resource]), alone, [note]
+    pauses = log.pauses._replace(resource=index[log.pauses.resource])
+    return replace(log, resources=left, resource=index[log.resource], pauses=pauses), alone, [note]

@@ -17,7 +17,7 @@ from longstride.process.event_logs.reading.bad_rows import (
 )
 from longstride.process.event_logs.reading.bad_rows import OPTION as SKIP_OPTION
 from longstride.process.event_logs.reading.choose_columns import choose_columns, listed
-from longstride.process.event_logs.reading.collect import Coded, Rows, collect
+from longstride.process.event_logs.reading.collect import Rows, collect
 from longstride.process.event_logs.reading.decode import is_packed, kind_of, open_archive, open_log, readable
 from longstride.process.event_logs.reading.duplicates import first_of_equals
 from longstride.process.event_logs.reading.formats import xes_table as xes
@@ -28,14 +28,14 @@ from longstride.process.event_logs.reading.formats.ocel_sqlite import ocel_sqlit
 from longstride.process.event_logs.reading.formats.parquet_table import parquet_table
 from longstride.process.event_logs.reading.limits import Guard
 from longstride.process.event_logs.reading.options import TRANSITION_WORDS, LogReading
-from longstride.process.event_logs.reading.records import Records, make_records
+from longstride.process.event_logs.reading.records import Records, make_records, with_estimates
 from longstride.process.event_logs.reading.table import BadRow, Table
 from longstride.process.event_logs.reading.times import dates
 from longstride.process.event_logs.reading.times.parse_times import TimeReader, Times
 from longstride.process.event_logs.reading.times.time_zones import OPTION as ZONE_OPTION
 from longstride.process.event_logs.reading.times.time_zones import find_zone, in_zone
 from longstride.process.event_logs.reading.words.nothing import notes_on_nothing
-from longstride.process.event_logs.reading.words.transitions import START, Transitions, understand
+from longstride.process.event_logs.reading.words.transitions import Transitions, understand
 from longstride.process.event_logs.spread_dates import spread_dates
 
 _ARCHIVES = ("excel", "parquet")
@@ -63,7 +63,7 @@ class ReadRows(NamedTuple):
     notes: list[str]
     transitions: Transitions | None  # if the log has some
     only_dates: bool  # whether the hours of the completions are unknown
-    dated_starts: bool  # whether the hours of the starts alone are unknown
+    dated_starts: float | None  # seconds since midnight of starts without an hour, if many starts have none
 
 
 def read_records(path: Path, columns: Mapping[str, str], options: LogReading) -> Reading:
@@ -79,8 +79,6 @@ def read_records(path: Path, columns: Mapping[str, str], options: LogReading) ->
     """
     source, read = str(path), read_rows(path, columns, options)
     table, rows, times, notes = read.table, read.rows, read.times, read.notes
-    if read.dated_starts:
-        rows, times = _without_starts(rows, times)
     if read.transitions:
         whole = times["start"].known if "start" in times else np.zeros(0, np.bool_)
         read.transitions.require_completions(source, whole)
@@ -92,6 +90,8 @@ def read_records(path: Path, columns: Mapping[str, str], options: LogReading) ->
     records, equals = _without_equals(records, table.unit, options.keep_duplicates)
     refused = sorted([*bad.rows, *late], key=lambda row: row.number)
     notes = [*table.notes, *on_refused(refused, len(rows.numbers) + len(rows.bad), table.unit), *notes, *more, *equals]
+    if read.dated_starts is not None:
+        records = with_estimates(records, read.dated_starts)
     if read.only_dates:
         records = spread_dates(records)
     return Reading(records, estimated, refused, table.unit, notes, read.only_dates)
@@ -122,7 +122,7 @@ def read_rows(path: Path, columns: Mapping[str, str], options: LogReading) -> Re
         if dates.ends_are_dates(times, column, any_hour=False):
             times = dates.as_dates(times)
         times = _in_one_zone(times, rows, source, table.unit, options.time_zone)
-    return _with_dates(ReadRows(table, rows, times, reader.describe, notes, transitions, False, False))
+    return _with_dates(ReadRows(table, rows, times, reader.describe, notes, transitions, False, None))
 
 
 def _with_dates(read: ReadRows) -> ReadRows:
@@ -131,18 +131,9 @@ def _with_dates(read: ReadRows) -> ReadRows:
     if dates.ends_are_dates(times, column, any_hour=True):
         note = dates.note_on_dates(times)
         return read._replace(times=dates.in_days(times), notes=[*read.notes, note], only_dates=True)
-    if dates.has_dated_starts(times, column):
-        return read._replace(notes=[*read.notes, dates.note_on_starts(times, column)], dated_starts=True)
-    return read._replace(notes=[*read.notes, *dates.notes_on_midnights(times)])
-
-
-def _without_starts(rows: Rows, times: dict[str, Times]) -> tuple[Rows, dict[str, Times]]:
-    """Return rows and times without the column of starts, or without the transitions that are starts."""
-    if "start" in times and times["start"].known.any():
-        return rows, {"end": times["end"]}
-    column = rows.texts["transition"]
-    renamed = Coded([f"dated {text}" if text == START else text for text in column.values], column.code)
-    return rows._replace(texts=rows.texts | {"transition": renamed}), times
+    starts, notes = dates.dated_starts(times, column)
+    notes += dates.notes_on_midnights(times, column)
+    return read._replace(notes=[*read.notes, *notes], dated_starts=starts)
 
 
 def _table(

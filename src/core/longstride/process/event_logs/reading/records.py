@@ -14,6 +14,9 @@ from longstride.process.event_logs.reading.pair_lifecycles import Pairs, pair_li
 from longstride.process.event_logs.reading.times.parse_times import Times
 from longstride.process.event_logs.reading.words.nothing import nothing_in
 
+_DAY = 86_400.0
+"""Seconds."""
+
 
 class Records(NamedTuple):
     """The n events of a log in the order of the file. Times are real where the log has UTC offsets."""
@@ -85,16 +88,21 @@ def make_records(
             notes = _on_unpaired(rows, unstarted, len(pairs.unfinished))
     records = _records(rows, times, start_row, end_row, whole)
     if pairs is not None and not estimated:
-        event, begin, over = pairs.pauses.T
-        end = times["end"]
-        columns = (seconds(end)[kept[begin]], seconds(end)[kept[over]], end.offset[kept[begin]], end.offset[kept[over]])
-        records = records._replace(pauses=Pauses(event, *(column.astype(np.float64) for column in columns)))
+        records = records._replace(pauses=_pauses(rows, times["end"], pairs.pauses[:, 0], kept[pairs.pauses[:, 1:]]))
         notes += _on_suspended(records, pairs)
     if estimated and not only_dates:
         case, activity, resource = (column.code for column in (records.case, records.activity, records.resource))
         records = records._replace(start=estimate_starts(case, resource, activity, records.end))
         notes = [_on_estimates(names)]
     return Made(records, estimated, notes)
+
+
+def with_estimates(records: Records, moment: float) -> Records:
+    """Return records in which an estimate on the same day replaces each start at a time of day, in seconds."""
+    estimates = estimate_starts(records.case.code, records.resource.code, records.activity.code, records.end)
+    dated = (records.start + records.start_offset) % _DAY == moment
+    latest = np.minimum(records.end, records.start - moment + _DAY)
+    return records._replace(start=np.where(dated, np.clip(estimates, records.start - moment, latest), records.start))
 
 
 def _records(
@@ -120,6 +128,19 @@ def _records(
         number=rows.numbers[end_row],
         instance=instance,
         pauses=no_pauses(),
+    )
+
+
+def _pauses(rows: Rows, time: Times, event: np.ndarray, bounds: np.ndarray) -> Pauses:
+    """Return suspensions of events, int64[k], from the rows with their begins and ends, int64[k, 2]."""
+    begin, end = bounds.T
+    return Pauses(
+        event=event,
+        start=seconds(time)[begin],
+        end=seconds(time)[end],
+        start_offset=time.offset[begin].astype(np.float64),
+        end_offset=time.offset[end].astype(np.float64),
+        resource=people_of(rows.texts["resource"])[begin],
     )
 
 
@@ -152,9 +173,13 @@ def _on_suspended(records: Records, pairs: Pairs) -> list[str]:
             f"time between start and completion; that time is a delay, not work of their people{never}."
         )
     if pairs.stray:
-        notes.append(f"{pairs.stray:,} suspensions or resumptions that fit no open event are ignored.")
+        notes.append(
+            f"Warning: {pairs.stray:,} suspensions or resumptions fit no start or suspension before them and are "
+            "ignored, so service times may contain suspended time; add the missing rows if you can."
+        )
     if pairs.aborted:
-        notes.append(f"{pairs.aborted:,} starts that were aborted are left out.")
+        share = pairs.aborted / (pairs.aborted + len(records.end))
+        notes.append(f"{pairs.aborted:,} events ({share:.0%}) were aborted or withdrawn and are left out.")
     return notes
 
 

@@ -15,8 +15,8 @@ DAY = 86_400 * MICROSECOND
 _NEARLY_ALL, _SOME = 0.9, 0.1
 """Share of times at one time of day from which all are dates, and from which midnights cause a warning."""
 
-_FEWEST, _FEWEST_OF_ANY_HOUR = 10, 50
-"""Fewest times for such a conclusion, at midnight and at another time of day."""
+_FEWEST, _FEWEST_DAYS = 10, 10
+"""Fewest times for such a conclusion, and fewest different days with another time of day than midnight."""
 
 _SAMPLE = 100_000
 
@@ -36,8 +36,9 @@ def usual_time(times: Times, rows: np.ndarray | None = None) -> tuple[float, int
 def are_dates(times: Times, rows: np.ndarray | None = None, any_hour: bool = True) -> bool:
     """Return whether nearly all times, of bool[n] rows or of all, have one time of day, such as midnight."""
     share, moment, count = usual_time(times, rows)
-    fewest = _FEWEST if moment == 0 else _FEWEST_OF_ANY_HOUR
-    return share >= _NEARLY_ALL and count >= fewest and (any_hour or moment == 0)
+    if share < _NEARLY_ALL or count < _FEWEST:
+        return False
+    return moment == 0 or (any_hour and len(np.unique(times.clock[times.known] // DAY)) >= _FEWEST_DAYS)
 
 
 def as_dates(times: Mapping[str, Times]) -> dict[str, Times]:
@@ -58,14 +59,6 @@ def rows_of(transition: Coded | None, meaning: str) -> np.ndarray | None:
     return np.asarray(transition.code == transition.values.index(meaning))
 
 
-def has_dated_starts(times: Mapping[str, Times], transition: Coded | None) -> bool:
-    """Return whether only the starts are dates: those of a column of their own, or of rows of their own."""
-    if "start" in times and times["start"].known.any():
-        return are_dates(times["start"])
-    starts = rows_of(transition, START)
-    return starts is not None and are_dates(times["end"], starts)
-
-
 def ends_are_dates(times: Mapping[str, Times], transition: Coded | None, any_hour: bool) -> bool:
     """Return whether the completions are dates, so that no duration of less than a day is known."""
     return are_dates(times["end"], rows_of(transition, COMPLETE), any_hour)
@@ -81,28 +74,36 @@ def note_on_dates(times: Mapping[str, Times]) -> str:
     )
 
 
-def note_on_starts(times: Mapping[str, Times], transition: Coded | None) -> str:
-    """Return a sentence about starts that are dates."""
-    own = "start" in times and times["start"].known.any()
-    share, moment, count = usual_time(times["start"]) if own else usual_time(times["end"], rows_of(transition, START))
-    return (
-        f"Warning: {share:.0%} of {count:,} start times are at {_clock(moment)}, as if only dates were recorded, so "
-        "they are not used; log hours and minutes of starts if you can."
-    )
+def dated_starts(times: Mapping[str, Times], transition: Coded | None) -> tuple[float | None, list[str]]:
+    """Return the time of day, in seconds, of many starts without an hour, None if there are few, and a sentence.
+
+    The starts have a column or rows of their own.
+    """
+    if "start" in times and times["start"].known.any():
+        column, rows = times["start"], None
+    elif (found := rows_of(transition, START)) is not None:
+        column, rows = times["end"], found
+    else:
+        return None, []
+    share, moment, count = usual_time(column, rows)
+    if not are_dates(column, rows) and not (moment == 0 and share >= _SOME and count >= _FEWEST):
+        return None, []
+    return moment / MICROSECOND, [
+        f"Warning: {share:.0%} of {count:,} start times are at {_clock(moment)}, as if only their dates were recorded, "
+        "so they are estimated on these dates from what the case and its person completed before; log hours of starts "
+        "if you can."
+    ]
 
 
-def notes_on_midnights(times: Mapping[str, Times]) -> list[str]:
-    """Return a sentence about columns in which many times, but not nearly all, are dates."""
-    notes = []
-    for field, column in times.items():
-        at_midnight = column.clock[column.known] % DAY == 0
-        share = float(at_midnight.mean()) if len(at_midnight) else 0.0
-        if share >= _SOME and len(at_midnight) >= _FEWEST and not are_dates(column):
-            notes.append(
-                f"Warning: {share:.0%} of {len(at_midnight):,} {field} times are at 00:00, as if only their dates were "
-                "recorded; hours of work and service times are wrong by that, so log their hours or remove these rows."
-            )
-    return notes
+def notes_on_midnights(times: Mapping[str, Times], transition: Coded | None) -> list[str]:
+    """Return a sentence if many completions, but not nearly all, are dates."""
+    share, moment, count = usual_time(times["end"], rows_of(transition, COMPLETE))
+    if moment or share < _SOME or count < _FEWEST:
+        return []
+    return [
+        f"Warning: {share:.0%} of {count:,} end times are at 00:00, as if only their dates were recorded, so hours of "
+        "work and service times are wrong by that; log their hours, or remove these rows."
+    ]
 
 
 def _clock(moment: int) -> str:

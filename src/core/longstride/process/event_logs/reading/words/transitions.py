@@ -61,7 +61,7 @@ class Transitions(NamedTuple):
         if rows >= _MANY * total:
             notes.append(
                 f"Warning: {rows:,} of {total:,} rows ({rows / total:.0%}) have unknown transitions and are ignored: "
-                f"{unknown.shown}; name their meaning with {_REMEDY}."
+                f"{unknown.shown}; {_REMEDY} names their meaning."
             )
         return notes
 
