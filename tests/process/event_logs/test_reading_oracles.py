@@ -174,19 +174,28 @@ def test_zones_are_those_of_zoneinfo(name, drawn):
 
 
 def slow_pairs(rows):
-    """Return pairs (row of the start, row of the completion), by a walk through rows in the order of time."""
-    still_open, pairs = [], []
+    """Return pairs (row of the start, row of the completion) with their suspensions, by a walk in the order of time."""
+    still_open, pairs = [], []  # open ones: row of the start, suspensions as [row, row of the resumption or None]
     for i in sorted(range(len(rows)), key=lambda i: rows[i][4]):
         case, activity, person, transition, _ = rows[i]
         if transition == "start":
-            still_open.append(i)
-        elif transition == "complete":
-            same = [j for j in still_open if rows[j][:2] == (case, activity)]
-            own = [j for j in same if rows[j][2] == person]
-            if same:
-                pairs.append((j := (own or same)[0], i))
-                still_open.remove(j)
-    return sorted(pairs, key=lambda pair: pair[1])
+            still_open.append((i, []))
+        if transition in ("start", "schedule"):
+            continue
+        same = [entry for entry in still_open if rows[entry[0]][:2] == (case, activity)]
+        if transition in ("suspend", "resume"):
+            rests = [bool(pauses) and pauses[-1][1] is None for _, pauses in same]
+            same = [entry for entry, rest in zip(same, rests, strict=True) if rest == (transition == "resume")]
+        own = [entry for entry in same if rows[entry[0]][2] == person]
+        for first, pauses in (own or same)[:1]:
+            if transition == "suspend":
+                pauses.append([i, None])
+            elif transition == "resume":
+                pauses[-1][1] = i
+            else:
+                still_open.remove((first, pauses))
+                pairs += [(first, i, [(a, i if b is None else b) for a, b in pauses])] * (transition == "complete")
+    return sorted(pairs, key=lambda pair: pair[1]), len(still_open)
 
 
 SMALL_ROWS = st.lists(
@@ -194,7 +203,7 @@ SMALL_ROWS = st.lists(
         st.sampled_from("ab"),
         st.sampled_from("XY"),
         st.sampled_from(["Ann", "Bob", ""]),
-        st.sampled_from(["start", "complete", "suspend"]),
+        st.sampled_from(["start", "start", "complete", "complete", "suspend", "resume", "abort", "schedule"]),
         st.integers(0, 9),
     ),
     min_size=1,
@@ -213,10 +222,13 @@ def test_pairs_are_those_of_a_walk(rows):
     names = ("case", "activity", "resource", "transition")
     texts = {name: coded([row[i] for row in rows]) for i, name in enumerate(names)}
     pairs = pair_lifecycles(texts, np.array([row[4] for row in rows], float), np.zeros(len(rows), np.bool_))
-    expected = slow_pairs(rows)
-    assert list(zip(pairs.start_row.tolist(), pairs.end_row.tolist(), strict=True)) == expected
+    expected, still_open = slow_pairs(rows)
+    assert list(zip(pairs.start_row.tolist(), pairs.end_row.tolist(), strict=True)) == [pair[:2] for pair in expected]
+    pauses = [(event, *pause) for event, pair in enumerate(expected) for pause in pair[2]]
+    assert sorted(map(tuple, pairs.pauses.tolist())) == sorted(pauses)
     transitions = [row[3] for row in rows]
-    assert len(pairs.unfinished) == transitions.count("start") - len(expected)
+    assert len(pairs.unfinished) == len(pairs.resting) == still_open
+    assert pairs.aborted == transitions.count("start") - len(expected) - still_open
     assert len(pairs.unstarted) == transitions.count("complete") - len(expected)
 
 

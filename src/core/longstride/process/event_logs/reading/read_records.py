@@ -118,18 +118,18 @@ def read_rows(path: Path, columns: Mapping[str, str], options: LogReading) -> Re
             notes += transitions.notes()
         elif words:
             raise UserError(f"{source} has no column of transitions for {listed([*words])}; name it: transition=...")
-        column = transitions.column if transitions else None
+        column, note = transitions.column if transitions else None, ""
         if dates.ends_are_dates(times, column, any_hour=False):
-            times = dates.as_dates(times)
+            times, note = dates.as_dates(times), dates.note_on_dates(times, column)
         times = _in_one_zone(times, rows, source, table.unit, options.time_zone)
-    return _with_dates(ReadRows(table, rows, times, reader.describe, notes, transitions, False, None))
+    return _with_dates(ReadRows(table, rows, times, reader.describe, notes, transitions, False, None), note)
 
 
-def _with_dates(read: ReadRows) -> ReadRows:
-    """Return rows with a decision about times without hours, and sentences about them."""
+def _with_dates(read: ReadRows, note: str) -> ReadRows:
+    """Return rows with a decision about times without hours, and sentences about them; ``note`` if one is known."""
     times, column = read.times, read.transitions.column if read.transitions else None
     if dates.ends_are_dates(times, column, any_hour=True):
-        note = dates.note_on_dates(times)
+        note = note or dates.note_on_dates(times, column)
         return read._replace(times=dates.in_days(times), notes=[*read.notes, note], only_dates=True)
     starts, notes = dates.dated_starts(times, column)
     notes += dates.notes_on_midnights(times, column)

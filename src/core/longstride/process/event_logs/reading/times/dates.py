@@ -64,9 +64,9 @@ def ends_are_dates(times: Mapping[str, Times], transition: Coded | None, any_hou
     return are_dates(times["end"], rows_of(transition, COMPLETE), any_hour)
 
 
-def note_on_dates(times: Mapping[str, Times]) -> str:
+def note_on_dates(times: Mapping[str, Times], transition: Coded | None) -> str:
     """Return a sentence about a log of dates."""
-    share, moment, count = usual_time(times["end"])
+    share, moment, count = usual_time(times["end"], rows_of(transition, COMPLETE))
     return (
         f"Warning: {share:.0%} of {count:,} end times are at {_clock(moment)}, as if only dates were recorded, so "
         "hours of work and service times below a day are unknown: people count as on duty all day, and the events of a "
