@@ -125,12 +125,12 @@ def test_unknown_words_of_transitions_are_named(tmp_path):
     text = PAIRS.replace(",start,", ",foo,").replace(",COMPLETE,", ",bar,")
     with pytest.raises(UserError) as caught:
         read(tmp_path, text)
-    assert "its transitions are 'foo' (24 rows), 'bar' (24 rows), and none is known to be a start or a " in str(
+    assert "'lifecycle:transition' of transitions holds 'foo' (24 rows), 'bar' (24 rows), and none is known " in str(
         caught.value
     )
     assert f"name them with {REMEDY}" in str(caught.value)
     assert read(tmp_path, text, "started=foo,completed=bar").notes == ()
-    with pytest.raises(UserError, match="no transition 'fo' for --log-columns started=.*; did you mean foo"):
+    with pytest.raises(UserError, match=r"no transition 'fo' for --log-columns started=.*; did you mean foo"):
         read(tmp_path, text, "started=fo")
     half = read(tmp_path, PAIRS.replace(",start,", ",foo,"))
     assert "24 of 48 rows (50%) have unknown transitions and are ignored: 'foo' (24 rows)" in half.notes[0]

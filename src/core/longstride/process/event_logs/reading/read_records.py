@@ -113,7 +113,7 @@ def read_rows(path: Path, columns: Mapping[str, str], options: LogReading) -> Re
         times, notes = reader.read(rows, source, table.unit)
         notes, transitions = [*notes, *notes_on_nothing(rows)], None
         if "transition" in rows.texts:
-            transitions = understand(rows.texts["transition"], words, source)
+            transitions = understand(chosen["transition"], rows.texts["transition"], words, source)
             rows.texts["transition"] = transitions.column
             notes += transitions.notes()
         elif words:

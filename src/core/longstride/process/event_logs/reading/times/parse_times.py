@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -28,8 +29,8 @@ DAY_FIRST, MONTH_FIRST = "day-first", "month-first"
 """Values of ``--time-format`` that are not formats of strptime."""
 
 _NUMBERS = {
-    "e": "Times are counted from 1970 in UTC ({}); --time-zone names the zone in whose hours people work.",
-    "x": "Times are numbers of a spreadsheet, days since 1899-12-30 ({}); save the column as dates if they are not.",
+    "e": "are counted from 1970 in UTC ({}); --time-zone names the zone in whose hours people work.",
+    "x": "are numbers of a spreadsheet, days since 1899-12-30 ({}); save the column as dates if they are not.",
 }
 """Sentences about times that are plain numbers, by :attr:`Layout.unit`."""
 
@@ -68,6 +69,8 @@ class _Examples:
     month: _Example | None = None  # a date that can only have the month first
     other: _Example | None = None  # a time without a numeric date
     number: dict[str, _Example] = field(default_factory=dict)  # a plain number by its unit
+    numbers: Counter[str] = field(default_factory=Counter)  # how many there are by unit
+    count: int = 0  # times in all
 
     def add(
         self, name: str, begin: int, mine: np.ndarray, layout: Layout, numbers: tuple[np.ndarray, np.ndarray]
@@ -164,7 +167,12 @@ class TimeReader:
         def quoted(example: _Example) -> str:
             return f"{unit} {rows.numbers[example.row]} has {rows.time_text(example.field, example.row)!r}"
 
-        notes = [what.format(quoted(found.number[unit])) for unit, what in _NUMBERS.items() if unit in found.number]
+        notes = []
+        for counted, what in _NUMBERS.items():
+            if example := found.number.get(counted):
+                some = found.numbers[counted] < found.count
+                which = f"{found.numbers[counted]:,} of {found.count:,} times" if some else "Times"
+                notes.append(f"{which} {what.format(quoted(example))}")
         if (other := found.other or found.number.get("x")) and found.either:
             notes.append(
                 f"Warning: some dates are numbers in another order than others: {quoted(found.either)}, "
@@ -197,11 +205,13 @@ class TimeReader:
         found = _Examples()
         for name, blocks in rows.times.items():
             for begin, block in _placed(blocks):
+                found.count += len(block)
                 for shape, mine in shapes_of(block):
                     layout = layout_of(shape, self._patterns)
                     if layout is not None and layout.is_numeric_date:
                         found.add(name, begin, mine, layout, leading_numbers(block[mine], layout))
                     elif layout is not None and layout.unit:
+                        found.numbers[layout.unit] += len(mine)
                         found.number.setdefault(layout.unit, _Example(name, begin + int(mine[0]), layout))
                     elif layout is not None and found.other is None:
                         found.other = _Example(name, begin + int(mine[0]), layout)

@@ -32,6 +32,9 @@ _WORDS = {
 _MEANING = {word: meaning for meaning, words in _WORDS.items() for word in words.split(",")}
 """Meaning of each word of the XES standard, of other programs, and of some languages."""
 
+_FILLERS = frozenset({"task", "activity", "event", "work", "workitem", "item", "step", "job", "process", "lifecycle"})
+"""Words that may accompany a known one, as in ``TASK_STARTED``."""
+
 _SHOWN = 6
 _MANY = 0.01
 """Share of rows with unknown words from which a warning is given."""
@@ -40,6 +43,7 @@ _MANY = 0.01
 class Transitions(NamedTuple):
     """A column of transitions in the words of :data:`MEANINGS`; ignored and unknown words stay as they are."""
 
+    name: str  # name of the column
     column: Coded  # a blank one is a completion
     words: list[tuple[str, str, int]]  # word of the log, its meaning ("" for an unknown one) and its number of rows
     guessed: list[str]  # single letters with their meanings
@@ -76,18 +80,19 @@ class Transitions(NamedTuple):
         starts = any(meaning == START for _, meaning, _ in self.words)
         what = "a completion" if starts else "a start or a completion"
         raise UserError(
-            f"{source}: its transitions are {self.shown}, and none is known to be {what}; name them with {_REMEDY}, or "
-            "remove the column if each row is an event."
+            f"{source}: its column {self.name!r} of transitions holds {self.shown}, and none is known to be {what}; name "
+            f"them with {_REMEDY}, or remove the column if each row is an event."
         )
 
 
 _REMEDY = f"{COLUMNS_OPTION} started=...,completed=..."
 
 
-def understand(column: Coded, given: Mapping[str, str], source: str) -> Transitions:
+def understand(name: str, column: Coded, given: Mapping[str, str], source: str) -> Transitions:
     """Return the transitions of n rows.
 
     Args:
+        name: name of the column.
         column: words of the log.
         given: words that the user gave by a field of :data:`TRANSITION_WORDS`, several with bars between them.
         source: name of the file, for messages.
@@ -108,7 +113,7 @@ def understand(column: Coded, given: Mapping[str, str], source: str) -> Transiti
             guessed += [f"{text!r} as {meaning}"] if len(plain) == 1 and meaning and plain not in own else []
         canonical = meaning if meaning in MEANINGS else text
         number[i] = merged.setdefault(canonical, len(merged))
-    return Transitions(Coded(list(merged), number[column.code]), words, guessed)
+    return Transitions(name, Coded(list(merged), number[column.code]), words, guessed)
 
 
 def _given(given: Mapping[str, str], values: list[str], source: str) -> dict[str, str]:
@@ -124,8 +129,9 @@ def _given(given: Mapping[str, str], values: list[str], source: str) -> dict[str
 
 
 def _plain(text: str) -> str:
-    """Return a word without case and punctuation."""
-    return re.sub(r"[\W_]+", " ", text.casefold()).strip()
+    """Return a word without case, punctuation and fillers."""
+    words = re.sub(r"[\W_]+", " ", text.casefold()).split()
+    return " ".join([word for word in words if word not in _FILLERS] or words)
 
 
 def meaning_of(transition: Coded) -> np.ndarray:
