@@ -80,8 +80,8 @@ class Transitions(NamedTuple):
         starts = any(meaning == START for _, meaning, _ in self.words)
         what = "a completion" if starts else "a start or a completion"
         raise UserError(
-            f"{source}: its column {self.name!r} of transitions holds {self.shown}, and none is known to be {what}; name "
-            f"them with {_REMEDY}, or remove the column if each row is an event."
+            f"{source}: its column {self.name!r} of transitions holds {self.shown}, and none is known to be {what}; "
+            f"name them with {_REMEDY}, or remove the column if each row is an event."
         )
 
 
