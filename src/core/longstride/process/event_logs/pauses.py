@@ -68,9 +68,7 @@ def without_pauses(whole: Stretches, pauses: Pauses) -> Stretches:
     # The stretches of an event begin and end by turns, so the i-th start belongs to the i-th end.
     starts, ends = np.lexsort((begin[0], event)), np.lexsort((over[0], event))
     worked, mine = over[0][ends] > begin[0][starts], event[starts]
-    # An event that was suspended all the time keeps a stretch without length.
-    never = np.bincount(mine, worked)[mine] == 0
-    worked |= never & np.append(True, np.diff(mine) > 0)
+    worked |= np.append(np.diff(mine) > 0, True)  # the last one stays, so that each event has a stretch of its person
     starts, ends = starts[worked], ends[worked]
     # The person of the event ends its last stretch; a suspension ends the stretch of its own person.
     resource = np.concatenate([whole.resource, pauses.resource])[ends]

@@ -63,7 +63,7 @@ class ReadRows(NamedTuple):
     notes: list[str]
     transitions: Transitions | None  # if the log has some
     only_dates: bool  # whether the hours of the completions are unknown
-    dated_starts: float | None  # seconds since midnight of starts without an hour, if many starts have none
+    dated_starts: dates.DatedStarts | None  # if the hours of many starts are unknown
 
 
 def read_records(path: Path, columns: Mapping[str, str], options: LogReading) -> Reading:
@@ -89,9 +89,9 @@ def read_records(path: Path, columns: Mapping[str, str], options: LogReading) ->
     records, late = _of_one_century(records, options.skip_bad_rows)
     records, equals = _without_equals(records, table.unit, options.keep_duplicates)
     refused = sorted([*bad.rows, *late], key=lambda row: row.number)
+    if read.dated_starts:
+        records, more = with_estimates(records, *read.dated_starts, more)
     notes = [*table.notes, *on_refused(refused, len(rows.numbers) + len(rows.bad), table.unit), *notes, *more, *equals]
-    if read.dated_starts is not None:
-        records = with_estimates(records, read.dated_starts)
     if read.only_dates:
         records = spread_dates(records)
     return Reading(records, estimated, refused, table.unit, notes, read.only_dates)
@@ -115,7 +115,7 @@ def read_rows(path: Path, columns: Mapping[str, str], options: LogReading) -> Re
         if "transition" in rows.texts:
             transitions = understand(chosen["transition"], rows.texts["transition"], words, source)
             rows.texts["transition"] = transitions.column
-            notes += transitions.notes()
+            notes += [] if "start" in times and times["start"].known.any() else transitions.notes()
         elif words:
             raise UserError(f"{source} has no column of transitions for {listed([*words])}; name it: transition=...")
         column, note = transitions.column if transitions else None, ""
@@ -131,9 +131,8 @@ def _with_dates(read: ReadRows, note: str) -> ReadRows:
     if dates.ends_are_dates(times, column, any_hour=True):
         note = note or dates.note_on_dates(times, column)
         return read._replace(times=dates.in_days(times), notes=[*read.notes, note], only_dates=True)
-    starts, notes = dates.dated_starts(times, column)
-    notes += dates.notes_on_midnights(times, column)
-    return read._replace(notes=[*read.notes, *notes], dated_starts=starts)
+    notes = [*read.notes, *dates.notes_on_midnights(times, column)]
+    return read._replace(notes=notes, dated_starts=dates.dated_starts(times, column))
 
 
 def _table(

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from longstride.process.event_logs.estimate_starts import estimate_starts
+from longstride.process.event_logs.estimate_starts import LONGEST_IN_MEDIANS, estimate_starts
 from longstride.process.event_logs.pauses import Pauses, no_pauses
 from longstride.process.event_logs.reading.bad_rows import seconds
 from longstride.process.event_logs.reading.choose_columns import listed
@@ -97,12 +97,26 @@ def make_records(
     return Made(records, estimated, notes)
 
 
-def with_estimates(records: Records, moment: float) -> Records:
-    """Return records in which an estimate on the same day replaces each start at a time of day, in seconds."""
+def with_estimates(records: Records, moment: float, note: str, notes: list[str]) -> tuple[Records, list[str]]:
+    """Return records in which estimates on the same day replace starts at a time of day, if these are only dates.
+
+    A date makes an event much longer than others. An event that was suspended keeps its start.
+
+    Args:
+        records: the events of a log.
+        moment: time of day in seconds.
+        note: sentence about the estimates.
+        notes: other sentences about the records, to which it is added.
+    """
+    dated, duration = (records.start + records.start_offset) % _DAY == moment, records.end - records.start
+    dated[records.pauses.event] = False
+    exact = duration[~dated & (duration > 0)]
+    if not dated.any() or (len(exact) and np.median(duration[dated]) <= LONGEST_IN_MEDIANS * np.median(exact)):
+        return records, notes
     estimates = estimate_starts(records.case.code, records.resource.code, records.activity.code, records.end)
-    dated = (records.start + records.start_offset) % _DAY == moment
     latest = np.minimum(records.end, records.start - moment + _DAY)
-    return records._replace(start=np.where(dated, np.clip(estimates, records.start - moment, latest), records.start))
+    start = np.where(dated, np.clip(estimates, records.start - moment, latest), records.start)
+    return records._replace(start=start), [*notes, note]
 
 
 def _records(

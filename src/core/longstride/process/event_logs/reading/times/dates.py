@@ -1,6 +1,7 @@
 """Finds times without hours: dates, which programs write as midnight."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -74,25 +75,30 @@ def note_on_dates(times: Mapping[str, Times], transition: Coded | None) -> str:
     )
 
 
-def dated_starts(times: Mapping[str, Times], transition: Coded | None) -> tuple[float | None, list[str]]:
-    """Return the time of day, in seconds, of many starts without an hour, None if there are few, and a sentence.
+class DatedStarts(NamedTuple):
+    """Starts without an hour."""
 
-    The starts have a column or rows of their own.
-    """
+    moment: float  # their time of day, in seconds
+    note: str  # sentence about them, if they turn out to be dates
+
+
+def dated_starts(times: Mapping[str, Times], transition: Coded | None) -> DatedStarts | None:
+    """Return the starts that may be dates, in a column or in rows of their own; None if there are few."""
     if "start" in times and times["start"].known.any():
         column, rows = times["start"], None
     elif (found := rows_of(transition, START)) is not None:
         column, rows = times["end"], found
     else:
-        return None, []
+        return None
     share, moment, count = usual_time(column, rows)
     if not are_dates(column, rows) and not (moment == 0 and share >= _SOME and count >= _FEWEST):
-        return None, []
-    return moment / MICROSECOND, [
+        return None
+    note = (
         f"Warning: {share:.0%} of {count:,} start times are at {_clock(moment)}, as if only their dates were recorded, "
         "so they are estimated on these dates from what the case and its person completed before; log hours of starts "
         "if you can."
-    ]
+    )
+    return DatedStarts(moment / MICROSECOND, note)
 
 
 def notes_on_midnights(times: Mapping[str, Times], transition: Coded | None) -> list[str]:

@@ -15,7 +15,7 @@ MICROSECOND = 1_000_000
 _DAY = 86_400
 _DAYS_TO_1970 = 25_569
 _DIGITS_OF_DAYS = 12
-"""Digits of the fraction of a day that count; more would not fit into 64 bits."""
+"""Digits of the fraction of a day that count."""
 
 _FIRST_DAY, _LAST_DAY = 20_000, 80_000
 """Days of a spreadsheet that are read, the years 1954 to 2119; other numbers of five digits are something else."""
