@@ -36,7 +36,10 @@ def cases_of(log: EventLog, kept: np.ndarray) -> EventLog:
         seen = np.unique(values[values >= 0])
         columns[column] = np.where(values >= 0, np.searchsorted(seen, values), values)
         columns[names] = tuple(getattr(log, names)[i] for i in seen)
-    return replace(log, **columns)
+    number = np.full(len(log.resources) + 1, -1)
+    number[[log.resources.index(name) for name in columns["resources"]]] = np.arange(len(columns["resources"]))
+    pauses = log.pauses.where(of_event)
+    return replace(log, **columns, pauses=pauses._replace(resource=number[pauses.resource]))
 
 
 def logged_events(log: EventLog, activities: Sequence[str]) -> Events:

@@ -133,7 +133,10 @@ def test_z_and_fractions_of_any_length(tmp_path):
             "for resource (columns: case_id, activity, who, start_time, end_time)",
         ),
         (HEADER.replace("resource", "who") + ROWS, "name them with --log-columns resource=..."),
-        (HEADER.replace("resource", "activity") + ROWS, "two columns are called 'activity'"),
+        (
+            HEADER.replace("resource", "activity") + ROWS,
+            "two columns are called 'activity', and either could hold the activity; rename one of them.",
+        ),
         (HEADER + ROWS + "b,Check\n", "line 4 has 2 fields, but the header has 5"),
         (HEADER + ROWS + 'b,"Check,Ann\n', "line 4 is not valid CSV"),
         (HEADER + ROWS + "b,Sign,Ann,2024-03-05,2024-03-04\n", "line 4 ends before it starts"),

@@ -24,7 +24,7 @@ FEW = settings(max_examples=60, deadline=None)
 
 def parsed(texts, time_format=""):
     """Return what the reader makes of a column: (wall clock, offset in seconds or None), or None for no time."""
-    block = np.array([text.encode() for text in texts], "S64")
+    block = np.array([text.encode() for text in texts], "S96")
     rows = Rows(np.arange(len(texts)), {}, {"end": [block]}, [])
     times = TimeReader(time_format).read(rows, "log", "row")[0]["end"]
     found = []
@@ -71,8 +71,14 @@ def test_damaged_iso_times_are_accepted_only_if_datetime_accepts_them_alike(draw
         try:
             expected = by_datetime(datetime.fromisoformat(text))
         except ValueError:
-            # The reader allows a single digit for the hour and a blank before the offset, and nothing else.
-            assert found is None or by_datetime(datetime.fromisoformat(repaired(text))) == found
+            # The reader allows a single digit for the hour, a blank before the offset, and 24:00, and nothing else.
+            if found is not None:
+                usual = repaired(text)
+                midnight = usual[11:16] == "24:00"
+                wall, offset = by_datetime(
+                    datetime.fromisoformat(usual[:11] + "00:00" * midnight + usual[11 + 5 * midnight :])
+                )
+                assert (wall + timedelta(days=midnight), offset) == found
         else:
             assert found == expected
 
@@ -121,7 +127,19 @@ def test_formats_are_those_of_strptime(form, times):
         ("29/02/2023", None),
         ("17096292001", None),
         ("5/3/24", None),
-        ("45356.375", None),
+        ("45356.375", datetime(2024, 3, 5, 9)),
+        ("45356,3750001157", datetime(2024, 3, 5, 9, 0, 0, 10_000)),
+        ("45356", datetime(2024, 3, 5)),
+        ("12345.5", None),
+        ("2024-02-29 24:00", datetime(2024, 3, 1)),
+        ("31/12/2024 24:00:00.000", datetime(2025, 1, 1)),
+        ("2024-03-05T24:00:01", None),
+        ("20240305T090000z", datetime(2024, 3, 5, 9)),
+        ("2024-03-05T09:00:00,250z", datetime(2024, 3, 5, 9, 0, 0, 250_000)),
+        (
+            "2024-03-05T09:00:00.123456789-05:00[America/Argentina/ComodRivadavia]",
+            datetime(2024, 3, 5, 9, 0, 0, 123_456),
+        ),
         ("soon", None),
     ],
 )
@@ -149,26 +167,35 @@ def test_zones_are_those_of_zoneinfo(name, drawn):
         texts.append(time.isoformat() if minutes is None else given_time.isoformat())
         wall = given_time if minutes is None else given_time.astimezone(UTC).astimezone(zone)
         expected.append((wall.replace(tzinfo=None, fold=0), int(wall.utcoffset().total_seconds())))
-    rows = Rows(np.arange(len(texts)), {}, {"end": [np.array(texts, "S64")]}, [])
+    rows = Rows(np.arange(len(texts)), {}, {"end": [np.array(texts, "S96")]}, [])
     times = in_zone(TimeReader("").read(rows, "log", "row")[0]["end"], zone)
     found = [(EPOCH + timedelta(microseconds=int(c)), int(o)) for c, o in zip(times.clock, times.offset, strict=True)]
     assert found == expected and times.has_offset.all()
 
 
 def slow_pairs(rows):
-    """Return pairs (row of the start, row of the completion), by a walk through rows in the order of time."""
-    still_open, pairs = [], []
+    """Return pairs (row of the start, row of the completion) with their suspensions, by a walk in the order of time."""
+    still_open, pairs = [], []  # open ones: row of the start, suspensions as [row, row of the resumption or None]
     for i in sorted(range(len(rows)), key=lambda i: rows[i][4]):
         case, activity, person, transition, _ = rows[i]
         if transition == "start":
-            still_open.append(i)
-        elif transition == "complete":
-            same = [j for j in still_open if rows[j][:2] == (case, activity)]
-            own = [j for j in same if rows[j][2] == person]
-            if same:
-                pairs.append((j := (own or same)[0], i))
-                still_open.remove(j)
-    return sorted(pairs, key=lambda pair: pair[1])
+            still_open.append((i, []))
+        if transition in ("start", "schedule"):
+            continue
+        same = [entry for entry in still_open if rows[entry[0]][:2] == (case, activity)]
+        if transition in ("suspend", "resume"):
+            rests = [bool(pauses) and pauses[-1][1] is None for _, pauses in same]
+            same = [entry for entry, rest in zip(same, rests, strict=True) if rest == (transition == "resume")]
+        own = [entry for entry in same if rows[entry[0]][2] == person]
+        for first, pauses in (own or same)[:1]:
+            if transition == "suspend":
+                pauses.append([i, None])
+            elif transition == "resume":
+                pauses[-1][1] = i
+            else:
+                still_open.remove((first, pauses))
+                pairs += [(first, i, [(a, i if b is None else b) for a, b in pauses])] * (transition == "complete")
+    return sorted(pairs, key=lambda pair: pair[1]), len(still_open)
 
 
 SMALL_ROWS = st.lists(
@@ -176,7 +203,7 @@ SMALL_ROWS = st.lists(
         st.sampled_from("ab"),
         st.sampled_from("XY"),
         st.sampled_from(["Ann", "Bob", ""]),
-        st.sampled_from(["start", "complete", "suspend"]),
+        st.sampled_from(["start", "start", "complete", "complete", "suspend", "resume", "abort", "schedule"]),
         st.integers(0, 9),
     ),
     min_size=1,
@@ -195,10 +222,13 @@ def test_pairs_are_those_of_a_walk(rows):
     names = ("case", "activity", "resource", "transition")
     texts = {name: coded([row[i] for row in rows]) for i, name in enumerate(names)}
     pairs = pair_lifecycles(texts, np.array([row[4] for row in rows], float), np.zeros(len(rows), np.bool_))
-    expected = slow_pairs(rows)
-    assert list(zip(pairs.start_row.tolist(), pairs.end_row.tolist(), strict=True)) == expected
+    expected, still_open = slow_pairs(rows)
+    assert list(zip(pairs.start_row.tolist(), pairs.end_row.tolist(), strict=True)) == [pair[:2] for pair in expected]
+    pauses = [(event, *pause) for event, pair in enumerate(expected) for pause in pair[2]]
+    assert sorted(map(tuple, pairs.pauses.tolist())) == sorted(pauses)
     transitions = [row[3] for row in rows]
-    assert len(pairs.unfinished) == transitions.count("start") - len(expected)
+    assert len(pairs.unfinished) == len(pairs.resting) == still_open
+    assert pairs.aborted == transitions.count("start") - len(expected) - still_open
     assert len(pairs.unstarted) == transitions.count("complete") - len(expected)
 
 

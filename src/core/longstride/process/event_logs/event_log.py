@@ -1,13 +1,14 @@
 """Event logs as columns: case, activity, resource, start and end of each event."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 
 from longstride.errors import UserError
+from longstride.process.event_logs.pauses import Pauses, Stretches, no_pauses, without_pauses
 from longstride.process.event_logs.reading.bad_rows import OPTION as SKIP_OPTION
 from longstride.process.event_logs.reading.bad_rows import moment_of, require_years
 from longstride.process.event_logs.reading.collect import Coded
@@ -46,9 +47,16 @@ class EventLog:
     starts_estimated: bool = False  # whether the log has completions only, so that ``start`` is an estimate
     refused: tuple[BadRow, ...] = ()  # rows that were left out because they are bad
     unit: str = "line"  # unit that the numbers of refused rows count
+    only_dates: bool = False  # whether the log has dates without hours, so that the times of day are a convention
+    pauses: Pauses = field(default_factory=no_pauses)  # suspensions of events, counted like ``start``
 
     def __len__(self) -> int:
         return len(self.start)
+
+    def stretches(self) -> Stretches:
+        """Return the stretches of work on each event, without its suspensions."""
+        times = self.start, self.end, self.clock_start, self.clock_end
+        return without_pauses(Stretches(np.arange(len(self)), self.resource, *times), self.pauses)
 
     def case_times(self) -> tuple[np.ndarray, np.ndarray]:
         """Return first start and last end of each case, float64[cases], seconds of real time since ``monday``."""
@@ -106,20 +114,28 @@ def _event_log(source: str, reading: Reading) -> EventLog:
         clock_end=clocks[1] - midnight,
         monday=monday,
         notes=tuple(reading.notes),
-        starts_estimated=reading.starts_estimated,
+        starts_estimated=reading.starts_estimated or reading.only_dates,
         refused=tuple(reading.refused),
         unit=reading.unit,
+        only_dates=reading.only_dates,
+        pauses=events.pauses.counted_from(midnight, events.start_offset[first], _numbers(events.resource)),
     )
 
 
 def _compact(column: Coded) -> Coded:
     """Return a column with only the values that occur, in the order of the events; a negative index stays -1."""
+    number = _numbers(column)
+    used = np.argsort(number, kind="stable")[(number < 0).sum() :]
+    return Coded([column.values[i] for i in used], number[column.code])
+
+
+def _numbers(column: Coded) -> np.ndarray:
+    """Return int64[values + 1], the new index of each value, -1 for one that does not occur and for the index -1."""
     used, first = np.unique(column.code, return_index=True)
     used, first = used[used >= 0], first[used >= 0]
-    used = used[np.argsort(first)]
     number = np.full(len(column.values) + 1, NO_RESOURCE, np.int64)
-    number[used] = np.arange(len(used))
-    return Coded([column.values[i] for i in used], number[column.code])
+    number[used[np.argsort(first)]] = np.arange(len(used))
+    return number
 
 
 def _require_one_century(source: str, start: np.ndarray, end: np.ndarray) -> None:

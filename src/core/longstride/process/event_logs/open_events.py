@@ -64,7 +64,7 @@ def read_open_events(path: Path, columns: Mapping[str, str], options: LogReading
     """Read a log up to a time, None for its last one.
 
     A row with a start and without an end is in work, as is a ``start`` without ``complete``. One without both, or with
-    the transition ``schedule``, waits. Later events are left out.
+    the transition ``schedule``, waits, and so does a suspended task. Later events are left out.
 
     Raises:
         UserError: the file cannot be read, a column is missing, a bad row must not be skipped, or nothing has happened
@@ -147,9 +147,13 @@ class _Tasks:
         for row in kept[pairs.unstarted].tolist():
             begun[self._key(row)] += 1
             self._finish(row, float(time[row]), float(time[row]))
-        for row in kept[pairs.unfinished].tolist():
+        for row, rests in zip(kept[pairs.unfinished].tolist(), pairs.resting.tolist(), strict=True):
             begun[self._key(row)] += 1
-            self._begin(row, float(time[row]))
+            if rests < 0:
+                self._begin(row, float(time[row]))
+            else:  # its person is free until the task is resumed
+                self._note_opening(row, float(time[row]))
+                self.waiting.append(self._task(row, self._age(float(time[kept[rests]]))))
         transition = texts["transition"]
         enabled = np.array([text.lower() in _ENABLED for text in transition.values], np.bool_)[transition.code]
         rows = kept[enabled & ~makes_events(transition)]

@@ -28,6 +28,8 @@ def mine_arrivals(log: EventLog, process: str) -> tuple[dict[str, Any], list[str
     """
     first, last = np.full(len(log.cases), np.inf), np.full(len(log.cases), -np.inf)
     np.minimum.at(first, log.case, log.clock_start / HOUR)
+    if log.only_dates:
+        first = over_the_day(first)
     np.maximum.at(last, log.case, log.clock_end / HOUR)
     if process == "replay":
         return {"process": "replay", "times": [round(float(t), _TIME_DECIMALS) for t in np.sort(first)]}, []
@@ -38,6 +40,17 @@ def mine_arrivals(log: EventLog, process: str) -> tuple[dict[str, Any], list[str
     if len(first) > _MIN_GAPS:
         arrivals["gaps"] = gaps(np.sort(first), rates)
     return arrivals, [note] if note else []
+
+
+def over_the_day(hours: np.ndarray) -> np.ndarray:
+    """Return float64[n], moments in hours since a Monday, with those of a day at even distances over its 24 hours."""
+    day = np.floor(hours / 24).astype(np.int64)
+    order = np.lexsort((hours, day))
+    _, begins, counts = np.unique(day[order], return_index=True, return_counts=True)
+    rank = np.arange(len(day)) - np.repeat(begins, counts)
+    even = np.empty(len(day))
+    even[order] = 24.0 * (day[order] + (rank + 0.5) / np.repeat(counts, counts))
+    return even
 
 
 def touched_hours(start: float, end: float) -> np.ndarray:

@@ -4,6 +4,7 @@ import numpy as np
 
 from longstride.process.event_logs.event_log import EventLog
 from longstride.process.event_logs.grouping import pairs_of
+from longstride.process.event_logs.pauses import Stretches
 
 FEWEST_CASES = 20
 """Fewest cases for a warning about people in one case only."""
@@ -33,12 +34,13 @@ MANY_ACTIVITIES, EVENTS_EACH = 50, 5
 
 def data_warnings(log: EventLog) -> list[str]:
     """Return a sentence for each kind of problem in the data of a log."""
-    durations = log.end - log.start
+    work = log.stretches()
+    durations = work.total(work.end - work.start, len(log))
     found = [
         _too_many_activities(log),
         _automatic(log, durations),
         _customers(log),
-        _teams(log, durations),
+        _teams(log, work),
     ]
     if not log.starts_estimated:
         found += [_clicked_through(log, durations), _too_fast(log, durations)]
@@ -87,19 +89,20 @@ def _customers(log: EventLog) -> str:
     )
 
 
-def _teams(log: EventLog, durations: np.ndarray) -> str:
+def _teams(log: EventLog, work: Stretches) -> str:
     """Name the resources that look like several people."""
-    order = np.lexsort((log.start, log.resource))
-    order = order[(log.resource[order] >= 0) & (durations[order] > 0)]
+    durations, resource = work.end - work.start, work.resource
+    order = np.lexsort((work.start, resource))
+    order = order[(resource[order] >= 0) & (durations[order] > 0)]
     count = len(log.resources)
-    events = np.bincount(log.resource[order], minlength=count)
-    total = np.bincount(log.resource[order], durations[order], count)
+    events = np.bincount(resource[order], minlength=count)
+    total = np.bincount(resource[order], durations[order], count)
     busy = np.zeros(count)
-    for mine in np.split(order, np.flatnonzero(np.diff(log.resource[order])) + 1):
+    for mine in np.split(order, np.flatnonzero(np.diff(resource[order])) + 1):
         if len(mine):
-            latest = np.maximum.accumulate(log.end[mine])
-            begin = np.maximum(log.start[mine][1:], latest[:-1])
-            busy[log.resource[mine[0]]] = durations[mine[0]] + np.maximum(log.end[mine][1:] - begin, 0.0).sum()
+            latest = np.maximum.accumulate(work.end[mine])
+            begin = np.maximum(work.start[mine][1:], latest[:-1])
+            busy[resource[mine[0]]] = durations[mine[0]] + np.maximum(work.end[mine][1:] - begin, 0.0).sum()
     at_once = np.divide(total, busy, out=np.zeros(count), where=busy > 0)
     teams = np.flatnonzero((events >= FEWEST_EVENTS) & (at_once >= OPEN_AT_ONCE))
     if not len(teams):

@@ -73,8 +73,9 @@ def mine_external_delays(
         calibration = DelayCalibration(draft, times, events_of_tasks(cases, kept), weights)
         share = calibration.fit(len(log.cases))
         steps.next("moments with a free person")
-        moments = FreeMoments(log, cases, weights, work.open_hours)
-        share, are_noisy = _blended(moments, times, share, calibration.sampling_error(share, len(log.cases)))
+        if not log.only_dates:
+            moments = FreeMoments(log, cases, weights, work.open_hours)
+            share, are_noisy = _blended(moments, times, share, calibration.sampling_error(share, len(log.cases)))
     found = keys(share) | {"waiting": _waiting(log, waits, times, share)}
     in_turn = [name for name in in_turn if name in rosters]
     unsure = [name for name, unsure_of_it in zip(log.activities, are_noisy, strict=True) if unsure_of_it]
@@ -106,9 +107,15 @@ def _noise_notes(activities: list[str]) -> list[str]:
 
 
 def _pauses(log: EventLog, work: WorkedTime) -> bool:
-    """Return whether logged events span much more than open hours, so that tasks rest when people leave."""
-    logged = float((log.end - log.start).sum()) / HOUR
-    opened = open_time(work.open_hours, log.clock_end) - open_time(work.open_hours, log.clock_start)
+    """Return whether logged events span much more than open hours, so that tasks rest when people leave.
+
+    In a log without hours they always rest, because no overtime is known.
+    """
+    if log.only_dates:
+        return True
+    stretches = log.stretches()
+    logged = float((stretches.end - stretches.start).sum()) / HOUR
+    opened = open_time(work.open_hours, stretches.clock_end) - open_time(work.open_hours, stretches.clock_start)
     return logged > _PAUSED * float(opened.sum())
 
 

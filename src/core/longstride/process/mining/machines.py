@@ -19,8 +19,10 @@ DAY = 24 * HOUR
 def tireless(log: EventLog) -> np.ndarray:
     """Return bool[R], resources that start or end something in at least 20 different hours on most of their days.
 
-    Hours between a start and its end do not count: a record may stay open over a night.
+    Hours between a start and its end do not count: a record may stay open over a night. A log without hours shows none.
     """
+    if log.only_dates:
+        return np.zeros(len(log.resources), np.bool_)
     named = log.resource >= 0
     who = np.tile(log.resource[named], 2).astype(np.int64)
     times = np.concatenate([log.clock_start[named], log.clock_end[named]])
@@ -52,4 +54,5 @@ def without_machines(log: EventLog) -> tuple[EventLog, np.ndarray, list[str]]:
     )
     index = np.append(np.where(machines, NO_RESOURCE, np.cumsum(~machines) - 1), NO_RESOURCE)
     left = tuple(name for name, machine in zip(log.resources, machines, strict=True) if not machine)
-    return replace(log, resources=left, resource=index[log.resource]), alone, [note]
+    pauses = log.pauses._replace(resource=index[log.pauses.resource])
+    return replace(log, resources=left, resource=index[log.resource], pauses=pauses), alone, [note]

@@ -4,6 +4,7 @@ A is the number of activities of the log. Functions that return notes return the
 decisions.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -109,14 +110,16 @@ def automatic_activities(log: EventLog) -> np.ndarray:
 
 def _notes_on_time(log: EventLog, work: WorkedTime) -> list[str]:
     """Return sentences about the conversion of logged durations to service times, and about unnamed events."""
-    logged = float((log.end - log.start).sum()) / HOUR
-    in_hours = float((open_time(work.open_hours, log.clock_end) - open_time(work.open_hours, log.clock_start)).sum())
-    unnamed = float((log.resource < 0).mean())
-    notes = [
-        f"Of {logged:,.0f} logged hours, {in_hours:,.0f} lie within the {int(work.open_hours.sum())} hours of the week "
-        f"in which the log works, and {work.hours.sum():,.0f} are left as service once records that a resource has "
-        "open at the same time share it."
-    ]
+    unnamed, notes = float((log.resource < 0).mean()), list[str]()
+    if not log.only_dates:
+        stretches, until = log.stretches(), partial(open_time, work.open_hours)
+        logged = float((stretches.end - stretches.start).sum()) / HOUR
+        in_hours = float((until(stretches.clock_end) - until(stretches.clock_start)).sum())
+        notes.append(
+            f"Of {logged:,.0f} logged hours, {in_hours:,.0f} lie within the {int(work.open_hours.sum())} hours of the "
+            f"week in which the log works, and {work.hours.sum():,.0f} are left as service once records that a "
+            "resource has open at the same time share it."
+        )
     if unnamed > 0:
         notes.append(
             f"{unnamed:.1%} of the events name no resource; they count for routing and their activity's times."

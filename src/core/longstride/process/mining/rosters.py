@@ -37,10 +37,13 @@ def mine_rosters(
     begin, end = log.clock_start.min() // (24 * HOUR), log.clock_end.max() // (24 * HOUR)
     # The log may begin and end in the middle of a day, so a person without records on these days may be present.
     days = np.bincount(np.arange(int(begin) + 1, int(end)) % 7, minlength=7)
-    rosters, in_turn = {}, []
-    clock_end = np.maximum(log.clock_end, log.clock_start)
-    for name, mine in zip(log.resources, rows_by(log.resource, len(log.resources)), strict=True):
-        masks = day_masks(log.clock_start[mine], clock_end[mine], open_hours)
+    rosters, in_turn, work = {}, [], log.stretches()
+    clock_end, resources = np.maximum(work.clock_end, work.clock_start), len(log.resources)
+    worked = rows_by(work.resource, resources)
+    for name, mine, records in zip(log.resources, rows_by(log.resource, resources), worked, strict=True):
+        masks = day_masks(work.clock_start[records], clock_end[records], open_hours)
+        if log.only_dates:
+            masks[:, 1:] = 1  # all hours of the day
         weekday, seen = masks[:, 0] % 7, masks[:, 1:].astype(np.bool_)
         usual, changes = _usual_days(weekday, days), changes_shifts(log.clock_start[mine])
         if changes:

@@ -31,7 +31,8 @@ BREAK_SHARE = 0.1
 class WorkedTime(NamedTuple):
     """Working time of a log with n events and R resources.
 
-    The work of an event is its time within open hours, divided by the number of its resource's open records.
+    The work of an event is its time within open hours and outside of suspensions, divided by the number of its
+    resource's open records.
     """
 
     open_hours: np.ndarray  # bool[168], hours of the week in which the organisation works
@@ -41,26 +42,33 @@ class WorkedTime(NamedTuple):
 
 def worked_time(log: EventLog) -> WorkedTime:
     """Return the working time of a log."""
-    open_hours = find_open_hours(log)
+    open_hours, work = find_open_hours(log), log.stretches()
     seen = np.zeros((len(log.resources), HOURS_PER_WEEK), np.int64)
-    hours = np.empty(len(log))
-    end = np.maximum(log.clock_end, log.clock_start)
-    alone = np.flatnonzero(log.resource < 0)
-    hours[alone] = open_time(open_hours, end[alone]) - open_time(open_hours, log.clock_start[alone])
-    for r, mine in enumerate(rows_by(log.resource, len(log.resources))):
-        hours[mine] = divided_time(open_hours, log.clock_start[mine], end[mine])
-        seen[r] = weeks_seen(log.clock_start[mine], end[mine]) * open_hours
+    hours = np.empty(len(work.event))
+    end = np.maximum(work.clock_end, work.clock_start)
+    alone = np.flatnonzero(work.resource < 0)
+    hours[alone] = open_time(open_hours, end[alone]) - open_time(open_hours, work.clock_start[alone])
+    for r, mine in enumerate(rows_by(work.resource, len(log.resources))):
+        hours[mine] = divided_time(open_hours, work.clock_start[mine], end[mine])
+        seen[r] = weeks_seen(work.clock_start[mine], end[mine]) * open_hours
     # Durations are real time. Wall-clock time differs in the night when the clocks change.
-    clock = (end - log.clock_start) / HOUR
+    hours = work.total(hours, len(log))
+    clock = work.total((end - work.clock_start) / HOUR, len(log))
     share = np.divide(hours, clock, out=np.ones(len(log)), where=clock > 0)
-    duration = (log.end - log.start) / HOUR
+    duration = work.total((work.end - work.start) / HOUR, len(log))
     return WorkedTime(open_hours, np.where(share > 0, share, 1.0) * duration, seen)
 
 
 def find_open_hours(log: EventLog) -> np.ndarray:
-    """Return bool[168], the hours of the week with starts and ends of events, without the rarest, short gaps filled."""
-    moments = np.concatenate([log.clock_start, log.clock_end])
+    """Return bool[168], the hours of the week with starts and ends of events, without the rarest, short gaps filled.
+
+    A log without hours has whole days.
+    """
+    # The day of a log without hours ends at 24:00, which is not a moment of the next day.
+    moments = np.concatenate([log.clock_start, log.clock_end - (1.0 if log.only_dates else 0.0)])
     counts = np.bincount((moments // HOUR).astype(np.int64) % HOURS_PER_WEEK, minlength=HOURS_PER_WEEK)
+    if log.only_dates:
+        return np.repeat(counts.reshape(7, 24).sum(1) > RARE_SHARE * len(moments), 24)
     order = np.argsort(counts, kind="stable")
     rare = np.cumsum(counts[order]) <= RARE_SHARE * len(moments)
     is_open = np.ones(HOURS_PER_WEEK, np.bool_)

@@ -7,11 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from longstride.errors import UserError
-from longstride.process.event_logs.reading.collect import Coded, Rows
+from longstride.process.event_logs.reading.collect import Rows
 from longstride.process.event_logs.reading.pair_lifecycles import makes_events
 from longstride.process.event_logs.reading.table import BadRow
 from longstride.process.event_logs.reading.times.parse_times import Times
 from longstride.process.event_logs.reading.times.time_layouts import MICROSECOND
+from longstride.process.event_logs.reading.words.nothing import nothing_in
 
 OPTION = "--skip-bad-rows"
 
@@ -51,8 +52,8 @@ def find_bad_rows(rows: Rows, times: dict[str, Times], describe: Callable[[str],
     """
     end, start = times["end"], times.get("start")
     reasons: list[tuple[np.ndarray, Callable[[int], str]]] = [
-        (_without_text(rows.texts["case"]), lambda row: "has no case id"),
-        (_without_text(rows.texts["activity"]), lambda row: "has no activity"),
+        (nothing_in(rows.texts["case"], "case"), lambda row: _missing(rows, "case", "case id", row)),
+        (nothing_in(rows.texts["activity"], "activity"), lambda row: _missing(rows, "activity", "activity", row)),
     ]
     if start is not None:
         # If completions and starts have separate rows, a row needs only one of both times.
@@ -119,8 +120,10 @@ def require_years(source: str, first: float, last: float) -> None:
         )
 
 
-def _without_text(column: Coded) -> np.ndarray:
-    return np.asarray(np.array([not text for text in column.values], np.bool_)[column.code])
+def _missing(rows: Rows, field: str, name: str, row: int) -> str:
+    column = rows.texts[field]
+    text = column.values[column.code[row]]
+    return f"has no {name}" + (f": {text!r} stands for a missing one" if text else "")
 
 
 def _unreadable(field: str, text: str, describe: Callable[[str], str]) -> str:

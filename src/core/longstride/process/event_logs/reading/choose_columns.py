@@ -55,11 +55,8 @@ def choose_columns(names: list[str], columns: Mapping[str, str], source: str) ->
         source: name of the file, for messages.
 
     Raises:
-        UserError: a needed column is missing, a named one does not exist, or two have the same name.
+        UserError: a needed column is missing, a named one does not exist, or two columns have the name of a needed one.
     """
-    twice = next((n for n in names if n and names.count(n) > 1), None)
-    if twice is not None:
-        raise UserError(f"{source}: two columns are called {twice!r}; rename one of them.")
     chosen: dict[str, str] = {}
     for name in FIELDS:
         taken = {*columns.values(), *chosen.values()}
@@ -72,6 +69,7 @@ def choose_columns(names: list[str], columns: Mapping[str, str], source: str) ->
         free = {_plain(n): n for n in names if n not in {*columns.values(), *chosen.values()}}
         column = next((free[n] for n in _TIME_OF_AN_EVENT if n in free), None)
         chosen |= {"start": column} if column else {}
+    _require_clear_names(chosen, names, columns, source)
     missing = [name for name in ("case", "activity", "resource", "start", "end") if name not in chosen]
     if any(name in REQUIRED for name in missing):
         example = ",".join(f"{name}=..." for name in missing)
@@ -80,6 +78,24 @@ def choose_columns(names: list[str], columns: Mapping[str, str], source: str) ->
             f"name them with {COLUMNS_OPTION} {example}"
         )
     return chosen
+
+
+def _require_clear_names(chosen: dict[str, str], names: list[str], columns: Mapping[str, str], source: str) -> None:
+    """Refuse a needed column whose name another one has, too, apart from case, blanks and punctuation.
+
+    A column that the user names exactly is clear, unless another one has the very same name.
+    """
+    for field, column in chosen.items():
+        given = columns.get(field) == column
+        others = [n for n in names if (n == column if given else _plain(n) == _plain(column))]
+        others = [n for n in others if n == column or n not in columns.values()]
+        if len(others) > 1:
+            different = next((n for n in others if n != column), None)
+            called = f"called {column!r}" if different is None else f"called {column!r} and {different!r}"
+            remedy = "" if different is None else f", or choose one with {COLUMNS_OPTION} '{field}={column}'"
+            raise UserError(
+                f"{source}: two columns are {called}, and either could hold the {field}; rename one of them{remedy}."
+            )
 
 
 def _given_column(name: str, column: str, names: list[str], source: str) -> str:

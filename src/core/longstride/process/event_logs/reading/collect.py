@@ -14,7 +14,7 @@ from longstride.process.event_logs.reading.table import BadRow, Table
 
 TIME_FIELDS = ("start", "end")
 
-_LONGEST_TIME = 64
+_LONGEST_TIME = 96
 """Bytes kept of a time; every format is shorter."""
 
 

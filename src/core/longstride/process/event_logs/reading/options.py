@@ -8,6 +8,9 @@ from longstride.process.event_logs.reading.limits import LogLimits
 FIELDS = ("case", "activity", "resource", "start", "end", "transition", "instance")
 """Fields of an event; the last two are needed only if starts and completions have separate rows."""
 
+TRANSITION_WORDS = {"started": "start", "completed": "complete", "suspended": "suspend", "resumed": "resume"}
+"""Meaning of the words of transitions that ``--log-columns`` can name, besides columns."""
+
 COLUMNS_OPTION = "--log-columns"
 
 
@@ -35,6 +38,8 @@ class LogReading:
 def parse_log_columns(text: str) -> dict[str, str]:
     """Return the column of each field in the value of ``--log-columns``, like ``case=Claim,activity=Step,start=Begin``.
 
+    Words of transitions are among them: ``started=S|Begin,completed=C``.
+
     Raises:
         UserError: a part is not ``field=column``, or names an unknown field or a field for the second time.
     """
@@ -45,8 +50,8 @@ def parse_log_columns(text: str) -> dict[str, str]:
             raise UserError(
                 f"{COLUMNS_OPTION}: expected parts like case=Claim with commas between them, not {part.strip()!r}."
             )
-        if name not in FIELDS:
-            ending = suggestion(name.lower(), FIELDS, f"there are {', '.join(FIELDS)}")
+        if name not in (known := (*FIELDS, *TRANSITION_WORDS)):
+            ending = suggestion(name.lower(), known, f"there are {', '.join(known)}")
             raise UserError(f"{COLUMNS_OPTION}: unknown field {name!r}{ending}")
         if name in columns:
             raise UserError(f"{COLUMNS_OPTION}: {name} is given twice.")

@@ -16,7 +16,7 @@ from longstride.process.event_logs.reading.bad_rows import (
     sentence,
 )
 from longstride.process.event_logs.reading.bad_rows import OPTION as SKIP_OPTION
-from longstride.process.event_logs.reading.choose_columns import choose_columns
+from longstride.process.event_logs.reading.choose_columns import choose_columns, listed
 from longstride.process.event_logs.reading.collect import Rows, collect
 from longstride.process.event_logs.reading.decode import is_packed, kind_of, open_archive, open_log, readable
 from longstride.process.event_logs.reading.duplicates import first_of_equals
@@ -27,12 +27,16 @@ from longstride.process.event_logs.reading.formats.ocel_json import ocel_json_ta
 from longstride.process.event_logs.reading.formats.ocel_sqlite import ocel_sqlite_table
 from longstride.process.event_logs.reading.formats.parquet_table import parquet_table
 from longstride.process.event_logs.reading.limits import Guard
-from longstride.process.event_logs.reading.options import LogReading
-from longstride.process.event_logs.reading.records import Records, make_records
+from longstride.process.event_logs.reading.options import TRANSITION_WORDS, LogReading
+from longstride.process.event_logs.reading.records import Records, make_records, with_estimates
 from longstride.process.event_logs.reading.table import BadRow, Table
+from longstride.process.event_logs.reading.times import dates
 from longstride.process.event_logs.reading.times.parse_times import TimeReader, Times
 from longstride.process.event_logs.reading.times.time_zones import OPTION as ZONE_OPTION
 from longstride.process.event_logs.reading.times.time_zones import find_zone, in_zone
+from longstride.process.event_logs.reading.words.nothing import notes_on_nothing
+from longstride.process.event_logs.reading.words.transitions import Transitions, understand
+from longstride.process.event_logs.spread_dates import spread_dates
 
 _ARCHIVES = ("excel", "parquet")
 """Kinds of files that need random access."""
@@ -46,6 +50,7 @@ class Reading(NamedTuple):
     refused: list[BadRow]  # with ``--skip-bad-rows``
     unit: str  # unit that row numbers count
     notes: list[str]
+    only_dates: bool  # whether the log has no hours, so that those of the records are a convention
 
 
 class ReadRows(NamedTuple):
@@ -56,6 +61,9 @@ class ReadRows(NamedTuple):
     times: dict[str, Times]  # of the rows by field, in one zone
     describe: Callable[[str], str]  # returns the reason why a text is not a time
     notes: list[str]
+    transitions: Transitions | None  # if the log has some
+    only_dates: bool  # whether the hours of the completions are unknown
+    dated_starts: dates.DatedStarts | None  # if the hours of many starts are unknown
 
 
 def read_records(path: Path, columns: Mapping[str, str], options: LogReading) -> Reading:
@@ -71,20 +79,29 @@ def read_records(path: Path, columns: Mapping[str, str], options: LogReading) ->
     """
     source, read = str(path), read_rows(path, columns, options)
     table, rows, times, notes = read.table, read.rows, read.times, read.notes
+    if read.transitions:
+        whole = times["start"].known if "start" in times else np.zeros(0, np.bool_)
+        read.transitions.require_completions(source, whole)
     bad = find_bad_rows(rows, times, read.describe, options.skip_bad_rows)
     if not options.skip_bad_rows:
         require_good_rows(bad, source, table.unit, len(rows.bad))
-    records, estimated, more = make_records(rows, times, ~bad.mask, table.names)
+    records, estimated, more = make_records(rows, times, ~bad.mask, table.names, read.only_dates)
     records, late = _of_one_century(records, options.skip_bad_rows)
     records, equals = _without_equals(records, table.unit, options.keep_duplicates)
     refused = sorted([*bad.rows, *late], key=lambda row: row.number)
+    if read.dated_starts:
+        records, more = with_estimates(records, *read.dated_starts, more)
     notes = [*table.notes, *on_refused(refused, len(rows.numbers) + len(rows.bad), table.unit), *notes, *more, *equals]
-    return Reading(records, estimated, refused, table.unit, notes)
+    if read.only_dates:
+        records = spread_dates(records)
+    return Reading(records, estimated, refused, table.unit, notes, read.only_dates)
 
 
 def read_rows(path: Path, columns: Mapping[str, str], options: LogReading) -> ReadRows:
     """Read all rows of a log of any kind; arguments and errors are those of :func:`read_records`."""
     reader, source = TimeReader(options.time_format), str(path)
+    words = {field: columns[field] for field in TRANSITION_WORDS if field in columns}
+    columns = {field: column for field, column in columns.items() if field not in words}
     with readable(path):
         guard = Guard(options.limits, source)
         kind = kind_of(path, guard)
@@ -94,8 +111,28 @@ def read_rows(path: Path, columns: Mapping[str, str], options: LogReading) -> Re
             chosen = xes.FIELDS if kind == "xes" else choose_columns(table.names, columns, source)
             rows = collect(table, chosen, guard)
         times, notes = reader.read(rows, source, table.unit)
+        notes, transitions = [*notes, *notes_on_nothing(rows)], None
+        if "transition" in rows.texts:
+            transitions = understand(chosen["transition"], rows.texts["transition"], words, source)
+            rows.texts["transition"] = transitions.column
+            notes += [] if "start" in times and times["start"].known.any() else transitions.notes()
+        elif words:
+            raise UserError(f"{source} has no column of transitions for {listed([*words])}; name it: transition=...")
+        column, note = transitions.column if transitions else None, ""
+        if dates.ends_are_dates(times, column, any_hour=False):
+            times, note = dates.as_dates(times), dates.note_on_dates(times, column)
         times = _in_one_zone(times, rows, source, table.unit, options.time_zone)
-    return ReadRows(table, rows, times, reader.describe, notes)
+    return _with_dates(ReadRows(table, rows, times, reader.describe, notes, transitions, False, None), note)
+
+
+def _with_dates(read: ReadRows, note: str) -> ReadRows:
+    """Return rows with a decision about times without hours, and sentences about them; ``note`` if one is known."""
+    times, column = read.times, read.transitions.column if read.transitions else None
+    if dates.ends_are_dates(times, column, any_hour=True):
+        note = note or dates.note_on_dates(times, column)
+        return read._replace(times=dates.in_days(times), notes=[*read.notes, note], only_dates=True)
+    notes = [*read.notes, *dates.notes_on_midnights(times, column)]
+    return read._replace(notes=notes, dated_starts=dates.dated_starts(times, column))
 
 
 def _table(

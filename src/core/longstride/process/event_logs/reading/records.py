@@ -4,15 +4,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from longstride.process.event_logs.estimate_starts import estimate_starts
+from longstride.process.event_logs.estimate_starts import LONGEST_IN_MEDIANS, estimate_starts
+from longstride.process.event_logs.pauses import Pauses, no_pauses
 from longstride.process.event_logs.reading.bad_rows import seconds
 from longstride.process.event_logs.reading.choose_columns import listed
 from longstride.process.event_logs.reading.collect import Coded, Rows
 from longstride.process.event_logs.reading.options import COLUMNS_OPTION
-from longstride.process.event_logs.reading.pair_lifecycles import pair_lifecycles
+from longstride.process.event_logs.reading.pair_lifecycles import Pairs, pair_lifecycles
 from longstride.process.event_logs.reading.times.parse_times import Times
+from longstride.process.event_logs.reading.words.nothing import nothing_in
 
-_WORDS_FOR_NOTHING = frozenset({"", "nan", "none", "null"})
+_DAY = 86_400.0
+"""Seconds."""
 
 
 class Records(NamedTuple):
@@ -27,6 +30,7 @@ class Records(NamedTuple):
     end_offset: np.ndarray  # float64[n], seconds that the wall clock is ahead
     number: np.ndarray  # int64[n], number of the row of the completion
     instance: np.ndarray  # int64[n], code of the instance; 0 if the log has none
+    pauses: Pauses  # suspensions of the events
 
     def where(self, kept: np.ndarray) -> "Records":
         """Return the events of a bool[n]."""
@@ -43,6 +47,7 @@ class Records(NamedTuple):
             end_offset=self.end_offset[kept],
             number=self.number[kept],
             instance=self.instance[kept],
+            pauses=self.pauses.where(kept),
         )
 
 
@@ -54,7 +59,9 @@ class Made(NamedTuple):
     notes: list[str]
 
 
-def make_records(rows: Rows, times: dict[str, Times], good: np.ndarray, names: list[str]) -> Made:
+def make_records(
+    rows: Rows, times: dict[str, Times], good: np.ndarray, names: list[str], only_dates: bool = False
+) -> Made:
     """Return the events of the good rows.
 
     Args:
@@ -62,10 +69,12 @@ def make_records(rows: Rows, times: dict[str, Times], good: np.ndarray, names: l
         times: times of these rows by field.
         good: bool[n], rows that are not bad.
         names: names of the log's columns, for the note about estimated starts.
+        only_dates: whether hours are unknown, so that nothing is estimated: a completion is an event of its day.
     """
     whole = good & times["start"].known if "start" in times else np.zeros_like(good)
     estimated, notes = "start" not in times, list[str]()
     start_row = end_row = np.flatnonzero(good if estimated else whole)
+    pairs, kept = None, np.zeros(0, np.int64)
     if "transition" in rows.texts:
         kept = np.flatnonzero(good)
         texts = {field: Coded(column.values, column.code[kept]) for field, column in rows.texts.items()}
@@ -78,11 +87,36 @@ def make_records(rows: Rows, times: dict[str, Times], good: np.ndarray, names: l
         else:
             notes = _on_unpaired(rows, unstarted, len(pairs.unfinished))
     records = _records(rows, times, start_row, end_row, whole)
-    if estimated:
+    if pairs is not None and not estimated:
+        records = records._replace(pauses=_pauses(rows, times["end"], pairs.pauses[:, 0], kept[pairs.pauses[:, 1:]]))
+        notes += _on_suspended(records, pairs)
+    if estimated and not only_dates:
         case, activity, resource = (column.code for column in (records.case, records.activity, records.resource))
         records = records._replace(start=estimate_starts(case, resource, activity, records.end))
         notes = [_on_estimates(names)]
     return Made(records, estimated, notes)
+
+
+def with_estimates(records: Records, moment: float, note: str, notes: list[str]) -> tuple[Records, list[str]]:
+    """Return records in which estimates on the same day replace starts at a time of day, if these are only dates.
+
+    A date makes an event much longer than others. An event that was suspended keeps its start.
+
+    Args:
+        records: the events of a log.
+        moment: time of day in seconds.
+        note: sentence about the estimates.
+        notes: other sentences about the records, to which it is added.
+    """
+    dated, duration = (records.start + records.start_offset) % _DAY == moment, records.end - records.start
+    dated[records.pauses.event] = False
+    exact = duration[~dated & (duration > 0)]
+    if not dated.any() or (len(exact) and np.median(duration[dated]) <= LONGEST_IN_MEDIANS * np.median(exact)):
+        return records, notes
+    estimates = estimate_starts(records.case.code, records.resource.code, records.activity.code, records.end)
+    latest = np.minimum(records.end, records.start - moment + _DAY)
+    start = np.where(dated, np.clip(estimates, records.start - moment, latest), records.start)
+    return records._replace(start=start), [*notes, note]
 
 
 def _records(
@@ -107,14 +141,26 @@ def _records(
         end_offset=end.offset[end_row].astype(np.float64),
         number=rows.numbers[end_row],
         instance=instance,
+        pauses=no_pauses(),
+    )
+
+
+def _pauses(rows: Rows, time: Times, event: np.ndarray, bounds: np.ndarray) -> Pauses:
+    """Return suspensions of events, int64[k], from the rows with their begins and ends, int64[k, 2]."""
+    begin, end = bounds.T
+    return Pauses(
+        event=event,
+        start=seconds(time)[begin],
+        end=seconds(time)[end],
+        start_offset=time.offset[begin].astype(np.float64),
+        end_offset=time.offset[end].astype(np.float64),
+        resource=people_of(rows.texts["resource"])[begin],
     )
 
 
 def people_of(column: Coded) -> np.ndarray:
     """Return int64[n], the index of each resource, -1 if the text is a word for none."""
-    nameless = np.array([text.lower() in _WORDS_FOR_NOTHING for text in column.values], np.bool_)
-    numbers = np.where(nameless, -1, np.arange(len(nameless)))
-    return np.asarray(numbers[column.code], np.int64)
+    return np.where(nothing_in(column, "resource"), -1, column.code).astype(np.int64)
 
 
 def _on_unpaired(rows: Rows, unstarted: np.ndarray, unfinished: int) -> list[str]:
@@ -126,6 +172,28 @@ def _on_unpaired(rows: Rows, unstarted: np.ndarray, unfinished: int) -> list[str
         notes.append(f"{len(unstarted):,} completions without a start are left out (of {shown}).")
     if unfinished:
         notes.append(f"{unfinished:,} starts without a completion are left out.")
+    return notes
+
+
+def _on_suspended(records: Records, pairs: Pairs) -> list[str]:
+    """Return sentences about suspended and aborted events."""
+    notes, pauses = [], records.pauses
+    if len(pauses.event):
+        open_for = float((records.end - records.start).sum())
+        share = float((pauses.end - pauses.start).sum()) / max(open_for, 1e-9)
+        never = f"; {pairs.never_resumed:,} suspensions last to the completion" if pairs.never_resumed else ""
+        notes.append(
+            f"{len(np.unique(pauses.event)):,} of {len(records.end):,} events were suspended, for {share:.0%} of all "
+            f"time between start and completion; that time is a delay, not work of their people{never}."
+        )
+    if pairs.stray:
+        notes.append(
+            f"Warning: {pairs.stray:,} suspensions or resumptions fit no start or suspension before them and are "
+            "ignored, so service times may contain suspended time; add the missing rows if you can."
+        )
+    if pairs.aborted:
+        share = pairs.aborted / (pairs.aborted + len(records.end))
+        notes.append(f"{pairs.aborted:,} events ({share:.0%}) were aborted or withdrawn and are left out.")
     return notes
 
 

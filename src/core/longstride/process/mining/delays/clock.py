@@ -22,6 +22,8 @@ def delay_clock(log: EventLog) -> np.ndarray:
     weeks_with = np.bincount(np.unique(hours) % HOURS_PER_WEEK, minlength=HOURS_PER_WEEK)
     weeks = hours.max() // HOURS_PER_WEEK - hours.min() // HOURS_PER_WEEK + 1
     is_open = find_open_hours(log)
+    if log.only_dates:
+        return is_open.astype(np.float64)
     weights = np.zeros(HOURS_PER_WEEK)
     for kind in (is_open, ~is_open):
         if kind.any():

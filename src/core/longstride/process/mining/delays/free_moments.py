@@ -107,7 +107,10 @@ class FreeMoments:
         self._enabled, self._start = cases.enabled + ahead, log.clock_start[order]
         self._activity, self._resource = log.activity[order], log.resource[order]
         self._of_activity = rows_by(self._activity, len(log.activities))
-        self._of_resource = rows_by(self._resource, len(log.resources))
+        work = log.stretches()
+        in_order = np.argsort(np.argsort(order)[work.event], kind="stable")
+        self._work = np.stack([work.clock_start, np.maximum(work.clock_end, work.clock_start)])[:, in_order]
+        self._of_resource = rows_by(work.resource[in_order], len(log.resources))
         self._end = np.maximum(log.clock_end[order], self._start)
         named = np.bincount(self._activity, self._resource >= 0, len(log.activities)) > 0
         self._unnamed = (self._resource < 0) & named[self._activity]  # done by an unnamed person, who is not free then
@@ -142,8 +145,7 @@ class FreeMoments:
 
     def _free_times(self, resource: int) -> np.ndarray:
         if resource not in self._free:
-            records = self._of_resource[resource]
-            start, end = self._start[records], self._end[records]
+            start, end = self._work[:, self._of_resource[resource]]
             self._free[resource] = outside_of_work(surely_on_duty(start, end, self._open_hours), start, end)
         return self._free[resource]
 

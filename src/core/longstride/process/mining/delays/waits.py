@@ -16,7 +16,7 @@ class Waits(NamedTuple):
 
     waiting: np.ndarray  # from the end of the event's predecessors to its start
     external: np.ndarray  # proven external part: from the first to the last moment with its person free and on duty
-    span: np.ndarray  # from its start to its end
+    span: np.ndarray  # from its start to its end; its suspensions count as external waiting instead
 
 
 def find_waits(log: EventLog, cases: CaseOrder, weights: np.ndarray, open_hours: np.ndarray) -> Waits:
@@ -30,17 +30,24 @@ def find_waits(log: EventLog, cases: CaseOrder, weights: np.ndarray, open_hours:
     enabled, start = cases.enabled + ahead, log.clock_start[order]
     end = np.maximum(log.clock_end[order], start)
     first, last = enabled.copy(), start.copy()
-    clock_end, resources = np.maximum(log.clock_end, log.clock_start), len(log.resources)
-    in_order, in_log = rows_by(log.resource[order], resources), rows_by(log.resource, resources)
-    for mine, records in zip(in_order, in_log, strict=True):
+    work, resources = log.stretches(), len(log.resources)
+    clock_end = np.maximum(work.clock_end, work.clock_start)
+    in_order, worked = rows_by(log.resource[order], resources), rows_by(work.resource, resources)
+    for mine, records in zip(in_order, worked, strict=True):
         if len(mine):
-            free = free_times(log.clock_start[records], clock_end[records], open_hours)
+            free = free_times(work.clock_start[records], clock_end[records], open_hours)
             first[mine], last[mine] = free_between(free, enabled[mine], start[mine])
     o_enabled, o_start, o_end, o_first, o_last = (
         open_time_until(weights, t) for t in (enabled, start, end, first, last)
     )
-    waiting = np.maximum(o_start - o_enabled, 0.0)
-    return Waits(waiting, np.clip(o_last - o_first, 0.0, waiting), np.maximum(o_end - o_start, 0.0))
+    if log.only_dates:  # no moment is known to be free
+        o_first = o_last
+    waiting, span = np.maximum(o_start - o_enabled, 0.0), np.maximum(o_end - o_start, 0.0)
+    external, paused = np.clip(o_last - o_first, 0.0, waiting), np.zeros(len(log))
+    if len(log.pauses.event):
+        open_work = open_time_until(weights, clock_end) - open_time_until(weights, work.clock_start)
+        paused = np.maximum(span - work.total(open_work, len(log))[order], 0.0)
+    return Waits(waiting + paused, external + paused, span - paused)
 
 
 def proven_of_waits(log: EventLog) -> np.ndarray:

@@ -2,8 +2,9 @@
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -21,15 +22,24 @@ from longstride.process.event_logs.reading.times.time_layouts import (
     pattern_of,
     shapes_of,
 )
+from longstride.process.event_logs.reading.words.nothing import is_nothing
 
 OPTION = "--time-format"
 DAY_FIRST, MONTH_FIRST = "day-first", "month-first"
 """Values of ``--time-format`` that are not formats of strptime."""
 
+_NUMBERS = {
+    "e": "are counted from 1970 in UTC ({}); --time-zone names the zone in whose hours people work.",
+    "x": "are numbers of a spreadsheet, days since 1899-12-30 ({}); save the column as dates if they are not.",
+}
+"""Sentences about times that are plain numbers, by :attr:`Layout.unit`."""
+
 _EPOCH = datetime(1970, 1, 1)
-_NOTHING = (b"", b"nan", b"none", b"null", b"nat")
 _NUMBER = re.compile(r"0{9,}")
 """A shape that Python's ISO parser takes for a date, although it is a plain number."""
+
+_PLAIN_NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?")
+_NAMED_ZONE = re.compile(r":\d\d\S* ?(?:(?![AP]M)[A-Z]{2,5}|\[?[A-Za-z]+/[A-Za-z_/+-]+[0-9]*\]?)$")
 
 
 class Times(NamedTuple):
@@ -58,19 +68,22 @@ class _Examples:
     day: _Example | None = None  # a date that can only have the day first
     month: _Example | None = None  # a date that can only have the month first
     other: _Example | None = None  # a time without a numeric date
+    number: dict[str, _Example] = field(default_factory=dict)  # a plain number by its unit
+    numbers: Counter[str] = field(default_factory=Counter)  # how many there are by unit
+    count: int = 0  # times in all
 
     def add(
-        self, field: str, begin: int, mine: np.ndarray, layout: Layout, numbers: tuple[np.ndarray, np.ndarray]
+        self, name: str, begin: int, mine: np.ndarray, layout: Layout, numbers: tuple[np.ndarray, np.ndarray]
     ) -> None:
         """Take examples from the numeric dates of one layout in some rows of a block."""
         one, two = numbers
         if self.either is None or (self.either.layout.texts["s"] == "." != layout.texts["s"]):
-            self.either = _Example(field, begin + int(mine[0]), layout)
+            self.either = _Example(name, begin + int(mine[0]), layout)
         for_day, for_month = (one > 12) & (one <= 31) & (two <= 12), (two > 12) & (two <= 31) & (one <= 12)
         if self.day is None and for_day.any():
-            self.day = _Example(field, begin + int(mine[for_day.argmax()]), layout)
+            self.day = _Example(name, begin + int(mine[for_day.argmax()]), layout)
         if self.month is None and for_month.any():
-            self.month = _Example(field, begin + int(mine[for_month.argmax()]), layout)
+            self.month = _Example(name, begin + int(mine[for_month.argmax()]), layout)
 
 
 class TimeReader:
@@ -98,10 +111,17 @@ class TimeReader:
 
     def describe(self, text: str) -> str:
         """Return the reason why a text is not a time."""
-        if text.lower().encode("utf-8", "replace") in _NOTHING:
+        if is_nothing(text, "case"):
             return "it is empty"
         if not self._plain:
             return f"{text!r} does not fit {OPTION} {self.time_format!r}"
+        if _PLAIN_NUMBER.fullmatch(text):
+            return (
+                f"{text!r} is a number and counts neither seconds since 1970 nor days as spreadsheets do; save the "
+                "column as dates and times"
+            )
+        if _NAMED_ZONE.search(text):
+            return f"{text!r} names a time zone; write an offset like +01:00, or remove it and add --time-zone"
         return (
             f"{text!r} is not an ISO 8601 date and time like 2024-03-25T14:30:00, nor of another known form ({OPTION} "
             "names one)"
@@ -113,7 +133,7 @@ class TimeReader:
         for begin, block in _placed(blocks):
             for shape, rows in shapes_of(block):
                 at = begin + rows
-                if shape.strip().encode("latin-1") in _NOTHING:
+                if is_nothing(shape, "case"):
                     empty[at] = True
                 elif layout := layout_of(shape, self._patterns):
                     part = parse(block[rows], layout, day_first)
@@ -148,15 +168,15 @@ class TimeReader:
             return f"{unit} {rows.numbers[example.row]} has {rows.time_text(example.field, example.row)!r}"
 
         notes = []
-        if found.other and "e" in found.other.layout.spans:
-            notes.append(
-                f"Times are counted from 1970 in UTC ({quoted(found.other)}); --time-zone names the zone in whose "
-                "hours people work."
-            )
-        elif found.other and found.either:
+        for counted, what in _NUMBERS.items():
+            if example := found.number.get(counted):
+                some = found.numbers[counted] < found.count
+                which = f"{found.numbers[counted]:,} of {found.count:,} times" if some else "Times"
+                notes.append(f"{which} {what.format(quoted(example))}")
+        if (other := found.other or found.number.get("x")) and found.either:
             notes.append(
                 f"Warning: some dates are numbers in another order than others: {quoted(found.either)}, "
-                f"{quoted(found.other)}; a spreadsheet may have exchanged day and month of the latter."
+                f"{quoted(other)}; a spreadsheet may have exchanged day and month of the latter."
             )
         if found.either is None:
             return True, notes
@@ -183,14 +203,18 @@ class TimeReader:
     def _examples(self, rows: Rows) -> _Examples:
         """Return examples of a log's times."""
         found = _Examples()
-        for field, blocks in rows.times.items():
+        for name, blocks in rows.times.items():
             for begin, block in _placed(blocks):
+                found.count += len(block)
                 for shape, mine in shapes_of(block):
                     layout = layout_of(shape, self._patterns)
                     if layout is not None and layout.is_numeric_date:
-                        found.add(field, begin, mine, layout, leading_numbers(block[mine], layout))
+                        found.add(name, begin, mine, layout, leading_numbers(block[mine], layout))
+                    elif layout is not None and layout.unit:
+                        found.numbers[layout.unit] += len(mine)
+                        found.number.setdefault(layout.unit, _Example(name, begin + int(mine[0]), layout))
                     elif layout is not None and found.other is None:
-                        found.other = _Example(field, begin + int(mine[0]), layout)
+                        found.other = _Example(name, begin + int(mine[0]), layout)
         return found
 
 

@@ -12,6 +12,14 @@ import numpy as np
 MICROSECOND = 1_000_000
 """Microseconds of a second."""
 
+_DAY = 86_400
+_DAYS_TO_1970 = 25_569
+_DIGITS_OF_DAYS = 12
+"""Digits of the fraction of a day that count."""
+
+_FIRST_DAY, _LAST_DAY = 20_000, 80_000
+"""Days of a spreadsheet that are read, the years 1954 to 2119; other numbers of five digits are something else."""
+
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = (
     "(?P<b>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|"
@@ -19,7 +27,7 @@ _MONTH = (
 )
 _WEEKDAY = "(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*"
 _CLOCK = r"(?P<H>00?):(?P<M>00)(?::(?P<S>00)(?:[.,](?P<f>0+))?)?(?: ?(?P<p>[ap]\.?m\.?))?"
-_ZONE = r"(?: ?(?P<z>z|utc|gmt|[+-]00(?::?00)?))?"
+_ZONE = r"(?: ?(?P<z>z|utc|gmt|[+-]00(?::?00)?)(?: ?\[[a-z0_/+-]+\])?)?"
 _TAIL = rf"(?:(?:t|,? +){_CLOCK}{_ZONE})?"
 
 PATTERNS = tuple(
@@ -30,13 +38,15 @@ PATTERNS = tuple(
         rf"(?P<one>00?)(?P<s>[/.-])(?P<two>00?)(?P=s)(?P<Y>0000){_TAIL}",
         rf"(?:{_WEEKDAY},? )?(?P<d>00?)[ -]{_MONTH}\.?,?[ -](?P<Y>0000){_TAIL}",
         rf"(?:{_WEEKDAY},? )?{_MONTH}\.? (?P<d>00?),? (?P<Y>0000){_TAIL}",
-        r"(?P<Y>0000)(?P<m>00)(?P<d>00)(?P<H>00)(?P<M>00)(?P<S>00)",
-        r"(?P<e>0{9,10})(?:\.(?P<f>0+))?",
-        r"(?P<e>0{13}|0{16}|0{19})(?:\.0*)?",
+        rf"(?P<Y>0000)(?P<m>00)(?P<d>00)t?(?P<H>00)(?P<M>00)(?P<S>00){_ZONE}",
+        r"(?P<e>0{9,10})(?:[.,](?P<f>0+))?",
+        r"(?P<e>0{13}|0{16}|0{19})(?:[.,]0*)?",
+        r"(?P<x>00000)(?:[.,](?P<f>0+))?",
     )
 )
 """Recognised shapes: ISO 8601, year first, day or month first, names of months, 20240305093000, seconds since 1970
-and thousandths, millionths and billionths of them."""
+and thousandths, millionths and billionths of them, and days since 1899-12-30 as spreadsheets count them. A zone's name
+in brackets may follow its offset."""
 
 _DIRECTIVES = {
     "%Y": "(?P<Y>0000)",
@@ -67,6 +77,11 @@ class Layout(NamedTuple):
 
     spans: dict[str, tuple[int, int]]  # first and last position of each part, named as in ``PATTERNS``
     texts: dict[str, str]  # shape of each part
+
+    @property
+    def unit(self) -> str:
+        """What a plain number counts: ``e`` seconds since 1970, ``x`` days of a spreadsheet; "" for other texts."""
+        return next((name for name in "ex" if name in self.spans), "")
 
     @property
     def is_numeric_date(self) -> bool:
@@ -129,8 +144,8 @@ def leading_numbers(texts: np.ndarray, layout: Layout) -> tuple[np.ndarray, np.n
 def parse(texts: np.ndarray, layout: Layout, day_first: bool) -> Parsed:
     """Return the times of texts of one layout; ``day_first`` applies to numeric dates."""
     matrix = _matrix(texts)
-    if "e" in layout.spans:
-        return _since_1970(matrix, layout)
+    if layout.unit:
+        return (_since_1970 if layout.unit == "e" else _since_1899)(matrix, layout)
     part = {name: _number(matrix, span) for name, span in layout.spans.items() if name in ("Y", "y", "m", "d")}
     if layout.is_numeric_date:
         part["d"], part["m"] = (
@@ -157,14 +172,20 @@ def _days(year: np.ndarray, month: np.ndarray, day: np.ndarray) -> tuple[np.ndar
 
 
 def _time_of_day(matrix: np.ndarray, layout: Layout) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return seconds since midnight, microseconds, int64[n] each, and bool[n], whether the clock has them."""
+    """Return seconds since midnight, microseconds, int64[n] each, and bool[n], whether the clock has them.
+
+    ISO 8601 also writes the end of a day as 24:00.
+    """
     zero = np.zeros(len(matrix), np.int64)
     hour, minute, second = (_number(matrix, layout.spans[n]) if n in layout.spans else zero for n in "HMS")
     valid = (hour <= 23) & (minute <= 59) & (second <= 59)
     if "p" in layout.texts:
         valid &= (hour >= 1) & (hour <= 12)
         hour = hour % 12 + 12 * layout.texts["p"].startswith("p")
-    return hour * 3600 + minute * 60 + second, _fraction(matrix, layout), valid
+    seconds, micros = hour * 3600 + minute * 60 + second, _fraction(matrix, layout)
+    if "p" not in layout.texts:
+        valid |= (hour == 24) & (minute == 0) & (second == 0) & (micros == 0)
+    return seconds, micros, valid
 
 
 def _fraction(matrix: np.ndarray, layout: Layout) -> np.ndarray:
@@ -199,6 +220,16 @@ def _since_1970(matrix: np.ndarray, layout: Layout) -> Parsed:
     else:
         clock = number * MICROSECOND + _fraction(matrix, layout)
     return Parsed(clock, 0, number >= 0)  # 19 digits can be more than 64 bits hold
+
+
+def _since_1899(matrix: np.ndarray, layout: Layout) -> Parsed:
+    """Return times that are written as a number of days since 1899-12-30, to the millisecond."""
+    day = _number(matrix, layout.spans["x"])
+    begin, end = layout.spans.get("f", (0, 0))
+    end = min(end, begin + _DIGITS_OF_DAYS)
+    thousandths = np.rint(_number(matrix, (begin, end)) * (_DAY * 1000 / 10 ** (end - begin))).astype(np.int64)
+    clock = ((day - _DAYS_TO_1970) * _DAY * 1000 + thousandths) * 1000
+    return Parsed(clock, None, (day >= _FIRST_DAY) & (day <= _LAST_DAY))
 
 
 def _number(matrix: np.ndarray, span: tuple[int, int]) -> np.ndarray:

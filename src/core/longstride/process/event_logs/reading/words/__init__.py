@@ -1,0 +1,1 @@
+"""Meanings of the words in a log's cells: words for nothing, and words for transitions."""
