@@ -1,6 +1,7 @@
 """Learning curve of a run: the main metric over the iterations, with intervals and the heuristics as lines."""
 
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,9 +65,9 @@ def curve_of(records: Sequence[dict[str, Any]], metric: str, unit: str = "") -> 
     values = [r["metrics"].get(metric, r["return"]) for r in records]
     if metric != "return" and not any(metric in r["metrics"] for r in records):
         metric, unit = "return", "reward"
-    if 2 * sum(value is None for value in values) > len(values):
+    if 2 * sum(not _is_number(value) for value in values) > len(values):
         metric, unit, values = "mean_reward", "reward", [r.get("mean_reward") for r in records]
-    known = [(r["iteration"], v) for r, v in zip(records, values, strict=True) if isinstance(v, int | float)]
+    known = [(r["iteration"], v) for r, v in zip(records, values, strict=True) if _is_number(v)]
     iterations, found = np.array([i for i, _ in known], np.int64), np.array([v for _, v in known], np.float64)
     window = max(_FEWEST, round(len(found) / _WINDOWS)) if len(found) >= 2 * _FEWEST else 0
     mean, low, high = _moving(found, window)
@@ -74,9 +75,13 @@ def curve_of(records: Sequence[dict[str, Any]], metric: str, unit: str = "") -> 
         (r["iteration"], at["mean"], at["low"], at["high"])
         for r in records
         if (at := ((r.get("evaluation") or {}).get("metrics") or {}).get(metric))
-        and all(isinstance(at.get(end), int | float) for end in ("mean", "low", "high"))
+        and all(_is_number(at.get(end)) for end in ("mean", "low", "high"))
     ]
     return Curve(metric, unit, iterations, found, mean, low, high, window, evaluations)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def _moving(values: np.ndarray, window: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -94,7 +99,8 @@ def _moving(values: np.ndarray, window: int) -> tuple[np.ndarray, np.ndarray, np
 def baselines_of(evaluation: dict[str, Any], metric: str) -> dict[str, float]:
     """Return the means of heuristics, bounds and references in the content of an evaluation.json."""
     kinds = evaluation.get("kinds", {})
-    rows = {n: v[metric]["mean"] for n, v in evaluation.get("policies", {}).items() if metric in v}
+    means = {n: v[metric]["mean"] for n, v in evaluation.get("policies", {}).items() if metric in v}
+    rows = {name: mean for name, mean in means.items() if _is_number(mean)}
     lines = {name: mean for name, mean in rows.items() if kinds.get(name) in ("heuristic", "bound")}
     return lines | (evaluation.get("references", {}) if metric == evaluation.get("main_metric") else {})
 
