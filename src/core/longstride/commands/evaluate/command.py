@@ -64,13 +64,13 @@ def run_evaluate(settings: Settings, options: EvaluateOptions, console: Console,
     path = (RunDirectory(config.run_directory) if config.run_directory else directory).evaluation
     _require_own(config, path)
     result = compare_policies(config, loaded.simulator, trained, names, say)
+    if config.run_directory:
+        mark_run_directory(path.parent)
+    write_json(path, as_json(result, loaded.simulator))
     for table in evaluation_tables(result, loaded.simulator, console.width):
         console.print(table)
     for line in closing_lines(result, loaded.simulator, trained is not None):
         say(line)
-    if config.run_directory:
-        mark_run_directory(path.parent)
-    write_json(path, as_json(result, loaded.simulator))
     say(f"Written to {path}.")
     if checkpoint and path == directory.evaluation and directory.metrics.is_file():
         metric = loaded.simulator.main_metric

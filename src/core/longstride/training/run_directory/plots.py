@@ -9,12 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from longstride.errors import one_line
 from longstride.escaping import plot_text
 from longstride.text import Scale, in_words, scale_of
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.files import write_atomically
 from longstride.training.run_directory.metrics_log import whole_records
 from longstride.training.run_directory.read_json import EVALUATION, read_json
+from longstride.training.run_directory.save_figure import save_figure
 
 _WINDOWS = 12
 """Windows that a curve is divided into for its moving mean, where there are enough iterations."""
@@ -165,16 +167,18 @@ def plot_learning_curve(directory: Path, metric: str, unit: str = "") -> str:
         from matplotlib.figure import Figure
     except ImportError:
         return f"No {path.name}: matplotlib is not installed (pip install matplotlib)."
-    curve = curve_of(whole_records(directory), metric, unit)
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    axes = figure.add_subplot()
-    draw_curve(axes, {"": curve}, baselines_of(read_evaluation(paths), curve.metric), curve.scale)
-    interval = " with 95 % intervals" if curve.window or curve.evaluations else ""
-    axes.set_title(plot_text(f"{in_words(curve.metric).capitalize()} of {directory.name}{interval}"))
     picture = io.BytesIO()
-    figure.savefig(picture, dpi=120)
     try:
+        curve = curve_of(whole_records(directory), metric, unit)
+        figure = Figure(figsize=(8, 4.5), layout="constrained")
+        axes = figure.add_subplot()
+        draw_curve(axes, {"": curve}, baselines_of(read_evaluation(paths), curve.metric), curve.scale)
+        interval = " with 95 % intervals" if curve.window or curve.evaluations else ""
+        axes.set_title(plot_text(f"{in_words(curve.metric).capitalize()} of {directory.name}{interval}"))
+        save_figure(figure, picture, dpi=120)
         write_atomically(path, picture.getvalue())
     except OSError as error:
         return f"No {path.name}: {error.strerror}."
+    except Exception as error:  # the run is saved, and a picture of it must not change its exit code
+        return f"No {path.name}: {type(error).__name__}: {one_line(error)}."
     return f"Learning curve: {path}."
