@@ -124,7 +124,7 @@ class Config(BaseModel):
     if not TYPE_CHECKING:  # type checkers and editors derive the names from the fields
 
         def __init__(self, **values: Any) -> None:
-            values = without_removed(values, {}, str.lower)
+            values = without_removed({name: _plain(value) for name, value in values.items()}, {}, str.lower)
             _refuse_unknown(values, {}, str.lower)
             try:
                 super().__init__(**values)
@@ -246,6 +246,15 @@ class Parser(argparse.ArgumentParser):
     def flags(self) -> list[str]:
         """Return all flags."""
         return [option for action in self._actions for option in action.option_strings]
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with numbers, truth values and arrays of NumPy as those of Python."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _scalar(text: str) -> JsonValue:

@@ -95,9 +95,16 @@ def json_line(value: Any, indent: int | None = None) -> str:
         TypeError: JSON has no such value.
     """
     try:
-        return json.dumps(value, indent=indent, allow_nan=False)
+        return json.dumps(value, indent=indent, allow_nan=False, default=_plain)
     except ValueError:
-        return json.dumps(_finite(value), indent=indent, allow_nan=False)
+        return json.dumps(_finite(value), indent=indent, allow_nan=False, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """Return a number or an array of NumPy as one of Python."""
+    if not hasattr(value, "tolist"):
+        raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+    return value.tolist()
 
 
 def _finite(value: Any) -> Any:
@@ -106,6 +113,8 @@ def _finite(value: Any) -> Any:
         return {name: _finite(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
         return [_finite(each) for each in value]
+    if hasattr(value, "tolist") and not isinstance(value, float):
+        return _finite(value.tolist())
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
