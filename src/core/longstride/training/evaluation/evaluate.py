@@ -106,7 +106,8 @@ def evaluate(
 def _missing_lines(result: Evaluation, simulator: Simulator) -> list[str]:
     """Return a sentence for each metric that some episodes lack."""
     sentences = []
-    for metric in (simulator.metrics_dtype.names or ()) if simulator.metrics_dtype is not None else ():
+    named = () if simulator.metrics_dtype is None else np.dtype(simulator.metrics_dtype).names or ()
+    for metric in named:
         policies: dict[int, list[str]] = {}
         for name, records in result.records.items():
             policies.setdefault(sum(metric not in record for record in records), []).append(name)
