@@ -1,22 +1,23 @@
-"""All settings of a run. Edit this file, or override a name by a flag (GAMMA is --gamma; booleans also take --no-...).
+"""All settings of a run. Edit this file, or override a name by a flag: GAMMA is --gamma.
 
-Each comment gives the meaning, the values, and the effect of a larger value. An unknown name, a wrong type or a value
-out of range ends the command with a sentence.
+Booleans also take --no-..., as in --no-grow-rollouts. Each comment gives the meaning, the values, and the effect of a
+larger value. An unknown name, a wrong type or a value out of range ends the command with a sentence.
 """
 
 # ---------------------------------------------------------------------------------------------- the run
-# Length of the whole run, also with --resume. Integer >= 1. It counts episodes of the simulator if rollouts grow
-# (GROW_ROLLOUTS), and iterations otherwise; 50,000 steps of shorter episodes, or 10,000 of Gymnasium, count as one.
-# More: better policies, proportionally longer.
+
+# Length of the whole run, in episodes or iterations. Integer >= 1. It counts episodes of the simulator if rollouts grow
+# (GROW_ROLLOUTS), and iterations otherwise; 50,000 steps of shorter episodes, or 10,000 of Gymnasium, count as one. It
+# includes what a resumed run has done already. More: better policies, proportionally longer.
 TRAINING_EPISODES = 50
 
-# Length by name: "quick_test" (10 million steps), "standard" (50), "production" (200), "extended" (500), or "". These
+# Length of the run, by name. "quick_test" (10 million steps), "standard" (50), "production" (200) and "extended" (500)
 # set TRAINING_EPISODES, NUM_EPOCHS (10, 12, 15, 20) and EVALUATE_EVERY (25, 50, 100, 200), unless you changed them.
 # "guide" sets sizes for comparisons of speed, "large_transformer" those of a policy of 100 million parameters
 # (docs/how-to/plan-a-gpu-run.md).
 PRESET = ""
 
-# Wall-clock limit of the run over all resumptions: "3h", "90m", "1h30m", "45s", "2.5h"; "" for none. The run stops
+# Wall-clock limit of the run, over all resumptions. "3h", "90m", "1h30m", "45s", "2.5h"; "" for none. The run stops
 # before an iteration that would exceed it. Learning rates fall with the passed time, so the result depends on the
 # clock. If TRAINING_EPISODES has its default and PRESET is "", only the time ends the run.
 TIME_BUDGET = ""
@@ -28,11 +29,11 @@ SEED = 0
 # root.
 EVALUATION_EPISODES = 30
 
-# Iterations between two evaluations of the greedy policy during training. Integer >= -1; 0 for none; -1 for ten to
-# twenty evaluations if they cost little. The best of them is the policy of the run; they do not change what is learned.
+# Iterations between two evaluations during training. Integer >= -1; 0 for none; -1 for ten to twenty evaluations if
+# they cost little. The best of them is the policy of the run; they do not change what is learned.
 EVALUATE_EVERY = -1
 
-# Folder of the run. Text; "" for runs/<simulator>, runs/<simulator>-2, ...
+# Folder of the run. "" for runs/<simulator>, runs/<simulator>-2, ...
 RUN_DIRECTORY = ""
 
 # Number of last checkpoints to keep, besides the best one. Integer 1 .. 1000. If one is damaged, the one before is
@@ -40,78 +41,88 @@ RUN_DIRECTORY = ""
 CHECKPOINTS_KEPT = 3
 
 # ---------------------------------------------------------------------------------------------- the simulator
-# Simulator: "process"; a classic problem: "cartpole", "mountain_car", "mountain_car_continuous", "acrobot", "pendulum";
-# a problem with a known optimum: "base_stock", "criss_cross", "hospital", "lost_sales", "n_model", "reentrant_line",
-# "tandem"; "gymnasium:CartPole-v1"; or your own: "package.module:Class", "path/to/file.py:Class".
+
+# Simulator to play. "process"; a classic problem: "cartpole", "mountain_car", "mountain_car_continuous", "acrobot",
+# "pendulum"; a problem with a known optimum: "base_stock", "criss_cross", "hospital", "lost_sales", "n_model",
+# "reentrant_line", "tandem"; "gymnasium:CartPole-v1"; or your own: "package.module:Class", "path/to/file.py:Class".
 SIMULATOR = "process"
 
-# Arguments of the simulator's class, such as {"max_steps": 1_000}; JSON values. The flag --simulator-option
+# Arguments of the simulator's class. JSON values, such as {"max_steps": 1_000}. The flag --simulator-option
 # max_steps=1000 sets one; flags replace all values of this file. The process simulator has none.
 SIMULATOR_OPTIONS = {}
 
 # Scenario of the process simulator: the bundled "loan_desk", or a JSON file.
 SCENARIO = "loan_desk"
 
-# Event log (CSV, XES, Excel, Parquet, OCEL 2.0) from which the scenario is mined, instead of SCENARIO; "" for none.
+# ---------------------------------------------------------------------------------------------- the event log
+
+# Event log from which the scenario is mined, instead of SCENARIO. CSV, XES, Excel, Parquet or OCEL 2.0; "" for none.
 EVENT_LOG = ""
 
-# Columns of a log with unusual names: "case=..,activity=..,resource=..,start=..,end=..". If starts and completions have
+# Columns of a log with unusual names. "case=..,activity=..,resource=..,start=..,end=..". If starts and completions have
 # separate rows, add "transition=..,instance=..".
 LOG_COLUMNS = ""
 
-# Format of a log's times: "day-first", "month-first", or a format of Python's strptime such as "%d/%m/%Y %H:%M". "" is
+# Format of a log's times. "day-first", "month-first", or a format of Python's strptime such as "%d/%m/%Y %H:%M". "" is
 # enough for ISO 8601, names of months, numbers since 1970, and dates like 31/12/2024.
 TIME_FORMAT = ""
 
-# Time zone of the people's working hours, such as "Europe/Berlin". Times without a UTC offset are in this zone, others
-# are converted. "" takes the times as they are, and refuses a mixture.
+# Time zone of the people's working hours. A name such as "Europe/Berlin". Times without a UTC offset are in this zone,
+# others are converted. "" takes the times as they are, and refuses a mixture.
 TIME_ZONE = ""
 
-# Type of the objects that become cases in an object-centric log (OCEL 2.0), such as "orders". "": the only type.
+# Type of the objects that become cases in an object-centric log. Text, such as "orders" in a log of OCEL 2.0; "" for
+# the only type.
 OBJECT_TYPE = ""
 
-# True leaves out bad rows of a log, and lists them in refused_rows.csv of the run directory. False refuses such a log.
+# Leave out bad rows of a log. True lists them in refused_rows.csv of the run directory; False refuses such a log.
 SKIP_BAD_ROWS = False
 
-# True keeps repeated events of a log: same case, activity, resource, start and end. False drops them.
+# Keep repeated events of a log. They have the same case, activity, resource, start and end.
 KEEP_DUPLICATES = False
 
-# Arrivals of a mined scenario: "weekly" draws them with the log's rate of each hour of the week, "replay" repeats the
+# Arrivals of a mined scenario. "weekly" draws them with the log's rate of each hour of the week, "replay" repeats the
 # logged times in every episode.
 LOG_ARRIVALS = "weekly"
 
-# The LOG_MAX_... limits protect against small files that become huge. A log beyond a limit is refused with its name.
-# Raise a limit for a genuine log, and lower the limits for logs of unknown origin.
-
-# Bytes of the log, unpacked. Integer >= 1.
+# Largest log, in bytes, unpacked. Integer >= 1. The LOG_MAX_... limits protect against small files that become huge. A
+# log beyond a limit is refused with its name. Raise a limit for a genuine log, and lower the limits for logs of unknown
+# origin.
 LOG_MAX_BYTES = 8_000_000_000
 
-# Bytes that one byte of a gzip file or workbook may become, beyond 100 MB. Integer >= 1. Logs rarely exceed 50.
+# Largest number of bytes that one byte of a gzip file or workbook may become, beyond 100 MB. Integer >= 1. Logs rarely
+# exceed 50.
 LOG_MAX_UNPACKING = 200
 
-# Bytes by which the process may grow while it reads a log. Integer >= 1. A CSV of 10 million events takes about 2 GB,
-# JSON 10 times its size.
+# Largest number of bytes by which the process may grow while it reads a log. Integer >= 1. A CSV of 10 million events
+# takes about 2 GB, JSON 10 times its size.
 LOG_MAX_MEMORY = 4_000_000_000
 
-# Number of rows or events, of columns, and of sheets in a workbook. Integers >= 1.
+# Largest number of rows or events of a log. Integer >= 1.
 LOG_MAX_ROWS = 50_000_000
-LOG_MAX_COLUMNS = 1_000
+
+# Largest number of columns of a log. Integer >= 1.
+LOG_MAX_COLUMNS = 1000
+
+# Largest number of sheets of a workbook. Integer >= 1.
 LOG_MAX_SHEETS = 100
 
-# Nesting of XML elements, or of JSON lists and objects. Integer >= 10.
+# Largest nesting of XML elements, or of JSON lists and objects. Integer >= 10.
 LOG_MAX_NESTING = 100
 
-# Seconds without a new row. Number >= 0; 0 for no limit.
+# Longest time without a new row of a log, in seconds. Number >= 0; 0 for no limit.
 LOG_MAX_SECONDS = 60.0
 
 # ---------------------------------------------------------------------------------------------- the policy
-# "mlp" sees only the present observation. "mingru" and "transformer" also remember the episode, for observations that
-# hide a part of the state (docs/how-to/train-a-policy-with-memory.md). "pointer" scores each feasible action by its
-# description, for many people and activities (docs/how-to/train-for-any-number-of-people.md).
+
+# Network of the policy. "mlp" sees only the present observation. "mingru" and "transformer" also remember the episode,
+# for observations that hide a part of the state (docs/how-to/train-a-policy-with-memory.md). "pointer" scores each
+# feasible action by its description, for many people and activities (docs/how-to/train-for-any-number-of-people.md).
 POLICY_NETWORK = "mlp"
 
-# Start of a process's policy. "rule": a rule of thumb that postpones. "fifo", "spt", "logged": like these heuristics;
-# "logged" needs a mined scenario. "auto": tries each in short episodes, and keeps the rule unless another is better.
+# Rule from which the policy of a process starts. "rule": a rule of thumb that postpones. "fifo", "spt", "logged": like
+# these heuristics; "logged" needs a mined scenario. "auto": tries each in short episodes, and keeps the rule unless
+# another is better.
 POLICY_PRIOR = "auto"
 
 # Units of each hidden layer of the actor. Integer 1 .. 4096. Twice the width takes about four times as long at every
@@ -128,42 +139,43 @@ NUM_HIDDEN_LAYERS = 3
 # memory and time a step. Other networks ignore this and the next two.
 CONTEXT_LENGTH = 20
 
-# Heads of each block of a transformer: each looks for observations of another kind. Integer 1 .. 64. Both hidden sizes
-# must be multiples of twice this number.
+# Attention heads of each block of a transformer. Integer 1 .. 64. Both hidden sizes must be multiples of twice this
+# number.
 ATTENTION_HEADS = 4
 
 # Hidden units in the perceptron of a transformer's block, as a multiple of the hidden size. Integer 1 .. 8. 4 is usual
 # on GPUs; 2 keeps the actor's parameters in a core's cache.
 FEED_FORWARD_FACTOR = 2
 
-# Activation of hidden layers: "relu" or "tanh". With relu the compiled actor skips the half of each layer that is zero.
+# Activation of hidden layers. "relu" or "tanh". With relu the compiled actor skips the half of each layer that is zero.
 ACTIVATION = "relu"
 
 # Initialisation of the layers: "orthogonal", "xavier_uniform" or "kaiming_uniform".
 WEIGHT_INIT = "orthogonal"
 
-# Logarithm of the initial standard deviation of real-valued actions (Box), in units of the Box's scale. Float -10 .. 5.
+# Logarithm of the initial standard deviation of real-valued actions. In units of the scale of the Box. Float -10 .. 5.
 # Higher: explores further at first, and more draws end at the bounds.
 INITIAL_LOG_STD = 0.0
 
-# True shifts and scales observations by running statistics, except indicators (0/1). One instance plays a rollout for
-# them before the first iteration. False: the simulator must scale its observations.
+# Shift and scale observations by running statistics. Indicators (0/1) stay. One instance plays a rollout for them
+# before the first iteration. False: the simulator must scale its observations.
 NORMALISE_OBSERVATIONS = True
 
-# True divides rewards by the running standard deviation of the discounted return. Advantages are normalised anyway, so
-# it only helps if returns vary by less than 1e-6, or if float32 cannot hold their squares.
+# Divide rewards by the running standard deviation of the discounted return. Advantages are normalised anyway, so it
+# only helps if returns vary by less than 1e-6, or if float32 cannot hold their squares.
 NORMALISE_REWARDS = False
 
 # ---------------------------------------------------------------------------------------------- learning
-# "ppo" learns from single rollouts with a critic. "grpo" compares rollouts from the same state with the same random
-# numbers, without a critic (docs/how-to/choose-an-algorithm.md).
+
+# Learning algorithm. "ppo" learns from single rollouts with a critic. "grpo" compares rollouts from the same state with
+# the same random numbers, without a critic (docs/how-to/choose-an-algorithm.md).
 ALGORITHM = "ppo"
 
-# Rollouts in a group of "grpo". Integer 2 .. 1024; EPISODES_PER_UPDATE is a multiple of it. More: less noise in each
-# comparison, fewer different states.
+# Rollouts in a group of "grpo". Integer 2 .. 1024; NUM_ENVS is a multiple of it. More: less noise in each comparison,
+# fewer different states.
 GROUP_SIZE = 8
 
-# True divides the advantages of a group by their standard deviation, as in the GRPO paper. Then groups with small and
+# Divide the advantages of a group by their standard deviation. With True, as in the GRPO paper, groups with small and
 # large differences have the same weight.
 DIVIDE_BY_GROUP_DEVIATION = False
 
@@ -171,24 +183,26 @@ DIVIDE_BY_GROUP_DEVIATION = False
 # for none. Higher: stays closer to that policy.
 KL_COEFFICIENT = 0.0
 
-# Adam's learning rates. Float > 0, <= 1. Higher: faster and less stable; watch approx_kl and clip_fraction. If rollouts
-# grow, a factor of 0.05 .. 10 keeps the divergence of the updates near TARGET_KL.
-LEARNING_RATE_ACTOR = 3e-4
-LEARNING_RATE_CRITIC = 1e-3
+# Adam's learning rate for the actor. Float > 0, <= 1. Higher: faster and less stable; watch approx_kl and
+# clip_fraction. If rollouts grow, a factor of 0.05 .. 10 keeps the divergence of the updates near TARGET_KL.
+LEARNING_RATE_ACTOR = 0.0003
 
-# Epsilon in the denominator of the actor's Adam. Float > 0, <= 1. Higher, such as 1e-3: smaller steps, and less noise
-# from parameters with small gradients.
-ADAM_EPSILON_ACTOR = 1e-5
+# Adam's learning rate for the critic. Float > 0, <= 1. Higher: faster and less stable.
+LEARNING_RATE_CRITIC = 0.001
 
-# "linear" lets both learning rates fall to zero over the run, "constant" keeps them.
+# Epsilon in the denominator of Adam, for the actor. Float > 0, <= 1. Higher, such as 1e-3: smaller steps, and less
+# noise from parameters with small gradients.
+ADAM_EPSILON_ACTOR = 1e-05
+
+# Schedule of both learning rates. "linear" lets them fall to zero over the run, "constant" keeps them.
 LEARNING_RATE_SCHEDULE = "linear"
 
 # Number of decisions that the discount looks ahead. Float 2 .. 1e9. Higher: sees later consequences, with more noise.
 # With DISCOUNT_PER = "time" it is the time of that many decisions, as measured before the first iteration.
 HORIZON = 500.0
 
-# True begins with a tenth of HORIZON and reaches the whole at half of the run, so that near consequences are learned
-# first. It applies if rollouts grow, GAMMA is 0, episodes exceed ten times HORIZON, and none is terminated.
+# Begin with a tenth of HORIZON, and reach the whole at half of the run. Near consequences are then learned first. It
+# applies if rollouts grow, GAMMA is 0, episodes exceed ten times HORIZON, and none is terminated.
 GROW_HORIZON = True
 
 # Discount, instead of HORIZON. Float 0 .. 1; 0 takes exp(-1 / HORIZON) a decision.
@@ -201,21 +215,21 @@ DISCOUNT_PER = "time"
 # Lambda of generalised advantage estimation, per step. Float 0 .. 1. Higher: less bias from the critic, more variance.
 GAE_LAMBDA = 0.8
 
-# The same lambda for the critic's targets, per DISCOUNT_PER. Float 0 .. 1. Higher: the critic corrects its errors
-# faster, with noisier targets.
+# Lambda of the critic's targets, per DISCOUNT_PER. Float 0 .. 1. Higher: the critic corrects its errors faster, with
+# noisier targets.
 VALUE_LAMBDA = 0.95
 
 # PPO's clip range. Float > 0, <= 1. Lower: smaller, safer policy steps.
 PPO_CLIP_PARAM = 0.2
 
-# Largest number of passes over the samples of an iteration; TARGET_KL may end them early. Integer 1 .. 100. More:
-# learns more from the same samples, moves further from the policy that collected them, and takes proportionally longer.
+# Passes over the samples of an iteration; TARGET_KL may end them early. Integer 1 .. 100. More: learns more from the
+# same samples, moves further from the policy that collected them, and takes proportionally longer.
 NUM_EPOCHS = 3
 
 # Weight of the entropy bonus at the start. Float 0 .. 1. Higher: explores longer.
 ENTROPY_COEFFICIENT = 0.03
 
-# "linear" moves this weight to ENTROPY_COEFFICIENT_FINAL over the run, "constant" keeps it.
+# Schedule of the entropy bonus. "linear" moves its weight to ENTROPY_COEFFICIENT_FINAL, "constant" keeps it.
 ENTROPY_SCHEDULE = "linear"
 
 # Last weight of the entropy bonus with "linear". Float 0 .. 1.
@@ -228,59 +242,62 @@ VALUE_COEFFICIENT = 0.5
 # Norm to which the gradients of actor and critic are each clipped. Float > 0.
 MAX_GRAD_NORM = 0.5
 
-# An update's epochs end when their approximate KL divergence exceeds 1.5 times this. Float >= 0; 0 for no limit.
+# KL divergence of an update; its epochs end above 1.5 times this. Float >= 0; 0 for no limit.
 TARGET_KL = 0.01
 
-# ---------------------------------------------------------------------------------------------- the update's memory
-# True chooses the minibatch: the largest power of two within the samples, free memory and BATCH_SIZE. False takes
-# BATCH_SIZE.
+# ---------------------------------------------------------------------------------------------- the machine
+
+# Choose the size of a minibatch. True takes the largest power of two within the samples, free memory and BATCH_SIZE.
+# False takes BATCH_SIZE.
 AUTO_BATCH_SIZE = True
 
-# Largest minibatch, samples. Integer 1 .. 65536. Larger: fewer and less noisy steps, better use of a GPU.
+# Largest minibatch, in samples. Integer 1 .. 65536. Larger: fewer and less noisy steps, better use of a GPU.
 BATCH_SIZE = 512
 
-# ---------------------------------------------------------------------------------------------- the machine
-# Device of the updates: "auto" uses an NVIDIA GPU with room for an update, "cpu" never, "cuda" always.
+# Device of the updates. "auto" uses an NVIDIA GPU with room for an update, "cpu" never, "cuda" always.
 DEVICE = "auto"
 
-# True uses BF16 (compute capability 8.0 and above) or FP16 (7.x) for an update's matrix products. Without a GPU: FP32.
+# Use BF16 or FP16 for the matrix products of an update on a GPU. BF16 from compute capability 8.0 on, FP16 for 7.x.
 USE_MIXED_PRECISION = True
 
-# "auto" chooses the format as above. "bf16", "fp16" or "fp32" forces one, and is refused if the device lacks it. "bf16"
-# on a CPU needs AVX512-BF16 or AMX; it is faster for wide layers, slower for small networks (docs/benchmarks.md).
+# Number format of an update. "auto" chooses the one of USE_MIXED_PRECISION. "bf16", "fp16" or "fp32" forces one, and is
+# refused if the device lacks it. "bf16" on a CPU needs AVX512-BF16 or AMX; it is faster for wide layers, slower for
+# small networks (docs/benchmarks.md).
 PRECISION = "auto"
 
-# True uses TF32 for the remaining float32 matrix products (compute capability 8.0 and above).
+# Use TF32 for the remaining float32 matrix products. It needs compute capability 8.0.
 USE_TF32 = True
 
-# True computes activations again in the backward pass: more time, less memory, the same results. Smaller microbatches,
-# which a plan chooses itself, save more, so use it only if those are not small enough.
+# Compute activations again in the backward pass. More time, less memory, the same results. Smaller microbatches, which
+# a plan chooses itself, save more, so use it only if those are not small enough.
 GRADIENT_CHECKPOINTING = False
 
-# True begins with rollouts of about 8,000 steps (32 instances; 8 of Gymnasium) that grow with the measured noise of the
-# gradient, up to 372,000 steps and 1/160 of the run. It applies if EPISODES_PER_UPDATE and ROLLOUT_STEPS are 0.
+# Let rollouts grow with the measured noise of the gradient. They begin with about 8,000 steps (32 instances; 8 of
+# Gymnasium), and grow to at most 372,000 steps and 1/160 of the run. It applies if NUM_ENVS and ROLLOUT_STEPS are 0.
 # Episodes older than ten times HORIZON are given up, unless any is terminated. Policies that start from a rule have it
 # off.
 GROW_ROLLOUTS = True
 
-# Environment instances of an iteration, in parallel on the cores. Integer 0 .. 4096. More: less noise in each update,
+# Environments that play an iteration, in parallel on the cores. Integer 0 .. 4096. More: less noise in each update,
 # fewer updates for the same data, more memory. 0: 32 if rollouts grow, 1 if ROLLOUT_STEPS is set; otherwise whole
 # episodes of about 62,000 steps together if a policy starts from a rule, else 372,000 (fewer if they would take over 4
 # GiB).
-EPISODES_PER_UPDATE = 0
+NUM_ENVS = 0
 
-# Steps of each instance in an iteration. Integer 0 .. 10000000. 0: the measured size if rollouts grow, otherwise one
+# Steps of each environment in an iteration. Integer 0 .. 10000000. 0: the measured size if rollouts grow, otherwise one
 # whole episode (2048 steps of Gymnasium). Above 0 an instance plays several episodes, and continues the last one in the
 # next iteration. More: less noise in each update, fewer updates for the same time.
 ROLLOUT_STEPS = 0
 
-# Seconds after which collecting a rollout counts as an endless loop; the run then ends and names the line. Number >= 0;
+# Seconds after which collecting a rollout counts as an endless loop. The run then ends and names the line. Number >= 0;
 # 0 for no limit.
 EPISODE_TIME_LIMIT = 3600.0
 
-# Threads of the simulation (at most EPISODES_PER_UPDATE) and of a CPU update. Integer >= 0; 0 for all usable physical
-# cores. On the CPU the result does not depend on them.
+# Threads of the simulation, at most NUM_ENVS. Integer >= 0; 0 for all usable physical cores. On the CPU the result does
+# not depend on them.
 SIMULATION_THREADS = 0
+
+# Threads of an update on the CPU. Integer >= 0; 0 for all usable physical cores. The result does not depend on them.
 UPDATE_THREADS = 0
 
 # Device of the policy during collection. "cpu": the compiled loop. "gpu": the GPU answers half of all instances at
@@ -288,7 +305,7 @@ UPDATE_THREADS = 0
 # "auto": the GPU if it is predicted to be 1.5 times as fast. Not for GRPO and Gymnasium. Results differ by rounding.
 COLLECT_ON = "auto"
 
-# Hosts that play the rollouts, by Ray: "auto" for this machine's cluster, "HOST:PORT" for another one, "local:2" for
+# Hosts that play the rollouts, by Ray. "auto" for this machine's cluster, "HOST:PORT" for another one, "local:2" for
 # two players here, "" for this process. The results are the same on processors of one kind
 # (docs/how-to/play-on-several-hosts.md).
 ROLLOUT_HOSTS = ""
@@ -297,13 +314,15 @@ ROLLOUT_HOSTS = ""
 # update; this needs rollouts of one size, and memory for two.
 ROLLOUT_LAG = 0
 
-# Execution of update steps. "eager": torch, operation by operation; "compile": torch.compile. On the CPU also
-# "compiled": Longstride's FP32 kernels. On a GPU also "graph" (captured once, one launch a step) and "compile_graph".
-# "auto" on the CPU is "compiled" for layers of at most 512 units, else "eager"; on a GPU it measures. Results differ by
-# rounding.
+# Execution of update steps. "eager": torch, operation by operation; "torch_compile": torch.compile. On the CPU also
+# "numba": Longstride's FP32 kernels. On a GPU also "graph" (captured once, one launch a step) and
+# "torch_compile_graph". "auto" on the CPU is "numba" for layers of at most 512 units, else "eager"; on a GPU it
+# measures. Results differ by rounding.
 UPDATE_EXECUTION = "auto"
 
-# Largest number of open connections of each worker of a service. Integer 1 .. 100000. Further ones get status 503.
+# ---------------------------------------------------------------------------------------------- the service
+
+# Open connections of each worker of a service, at most. Integer 1 .. 100000. Further ones get status 503.
 SERVICE_CONNECTIONS = 1000
 
 # Seconds that a client of a service may take to receive an answer, before its connection is closed. Number > 0.

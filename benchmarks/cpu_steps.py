@@ -65,10 +65,10 @@ ROWS = (
 )
 WAYS = {
     "torch": (TorchStepper, "fp32", "eager"),
-    "compile": (TorchStepper, "fp32", "compile"),
-    "compiled": (KernelStepper, "fp32", "compiled"),
+    "compile": (TorchStepper, "fp32", "torch_compile"),
+    "compiled": (KernelStepper, "fp32", "numba"),
     "bf16": (TorchStepper, "bf16", "eager"),
-    "bf16 compile": (TorchStepper, "bf16", "compile"),
+    "bf16 compile": (TorchStepper, "bf16", "torch_compile"),
 }
 """By name: the stepper, the format and the execution. The compiled kernels are this project's."""
 
@@ -118,16 +118,16 @@ def stepping(
     microbatch = min(samples, CPU_MICROBATCH if precision == "fp32" else 2 * CPU_MICROBATCH)  # as a plan chooses
     algorithm = Ppo(0.95, PpoCoefficients(0.2, 0.01, 0.5))
     settings = UpdateSettings(1, samples, 3e-4, 3e-4, 0.5, microbatch, precision, threads=row.threads)
-    executor = Executor(kind(model, algorithm, settings), "compiled" if execution == "compiled" else "eager")
-    if execution == "compile":
+    executor = Executor(kind(model, algorithm, settings), "numba" if execution == "numba" else "eager")
+    if execution == "torch_compile":
         torch._dynamo.reset()  # what was compiled for other rows counts for torch's limit of recompilations
-        executor.use("compile")
+        executor.use("torch_compile")
     rollout, weights = made_up(model, 4 * samples), np.full((1, samples), 1.0 / samples, np.float32)
     rng = np.random.default_rng(1)
 
     def step() -> None:
         minibatches = Minibatches(rng.permutation(4 * samples)[None, :samples], weights)
-        if execution == "compile":
+        if execution == "torch_compile":
             executor.prepare(rollout, minibatches)
         executor.run(rollout, minibatches)
 

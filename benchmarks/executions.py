@@ -32,7 +32,7 @@ from longstride.simulators.spaces import Discrete
 
 DESK = PolicySpec(151, Discrete(62), (128,) * 3, (256,) * 3, "relu", MLP)
 DESK_WITH_FEATURES = replace(DESK, action_features=2)
-EXECUTIONS: tuple[Execution, ...] = ("eager", "compile", "graph", "compile_graph")
+EXECUTIONS: tuple[Execution, ...] = ("eager", "torch_compile", "graph", "torch_compile_graph")
 NO_GPU = "Executions on a GPU: not measured, torch finds no NVIDIA GPU here."
 
 

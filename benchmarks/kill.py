@@ -31,7 +31,7 @@ PIECES, PAUSE, LIFE, ITERATIONS_PER_KILL = 4, 0.003, 0.8, 6
 """Pieces in which a file is written, seconds after each; longest life after the start; rounds that make a run last."""
 
 SMALL = [
-    *("--simulator", "cartpole", "--episodes-per-update", "2", "--rollout-steps", "64", "--normalise-rewards"),
+    *("--simulator", "cartpole", "--num-envs", "2", "--rollout-steps", "64", "--normalise-rewards"),
     *("--actor-hidden-size", "16", "--critic-hidden-size", "16", "--num-hidden-layers", "1", "--batch-size", "64"),
     *("--device", "cpu", "--simulation-threads", "1", "--update-threads", "1"),
 ]

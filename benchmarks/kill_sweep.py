@@ -40,7 +40,7 @@ PER_TRIAL = 4
 """Kills for each trial of a sweep: a life holds the start of the sweep and about half a training."""
 
 SMALL = [
-    *("--simulator", "cartpole", "--episodes-per-update", "2", "--rollout-steps", "64", "--training-episodes", "3"),
+    *("--simulator", "cartpole", "--num-envs", "2", "--rollout-steps", "64", "--training-episodes", "3"),
     *("--actor-hidden-size", "16", "--critic-hidden-size", "16", "--num-hidden-layers", "1", "--batch-size", "64"),
     *("--device", "cpu", "--simulation-threads", "1", "--update-threads", "1", "--evaluation-episodes", "2"),
     *("--sweep", "learning_rate_actor=1e-4..1e-2 log", "--finalists", "1", "--no-pruning"),

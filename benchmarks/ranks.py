@@ -31,12 +31,12 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src" / "core")]
 from benchmarks.kill import compare, last_iteration  # noqa: E402
 
 SMALL = [
-    *("--simulator", "cartpole", "--episodes-per-update", "6", "--rollout-steps", "2048", "--normalise-rewards"),
+    *("--simulator", "cartpole", "--num-envs", "6", "--rollout-steps", "2048", "--normalise-rewards"),
     *("--actor-hidden-size", "16", "--critic-hidden-size", "16", "--num-hidden-layers", "1", "--batch-size", "1024"),
     *("--device", "cpu", "--simulation-threads", "1", "--update-threads", "1", "--num-epochs", "2"),
 ]
 STEPS_AN_ITERATION = 6 * 2048
-LOAN_DESK = ["--episodes-per-update", "2", "--num-epochs", "3", "--training-episodes", "4", "--device", "cpu"]
+LOAN_DESK = ["--num-envs", "2", "--num-epochs", "3", "--training-episodes", "4", "--device", "cpu"]
 READY, DONE = re.compile(r"^Run directory: "), re.compile(r"^Trained ")
 
 

@@ -30,17 +30,17 @@ NAMED = [  # settings whose defaults may change
     *("--adam-epsilon-actor", "1e-3", "--value-lambda", "0.99", "--no-grow-horizon"),
 ]
 GROWING = ["--gamma", "0", "--num-epochs", "2", "--target-kl", "0.01", "--critic-hidden-size", "64"]
-SHORT = ["--episodes-per-update", "2", "--rollout-steps", "2048", "--num-epochs", "3", "--batch-size", "256"]
+SHORT = ["--num-envs", "2", "--rollout-steps", "2048", "--num-epochs", "3", "--batch-size", "256"]
 WIDE = ["--normalise-rewards", "--entropy-coefficient", "0.01", "--target-kl", "0.05"]
 CASES = {
-    "loan_desk": ["--episodes-per-update", "2"],
+    "loan_desk": ["--num-envs", "2"],
     "mined_log": [
         "--event-log",
         "src/core/longstride/process/logs/loan_desk_sample.csv",
-        "--episodes-per-update",
+        "--num-envs",
         "3",
     ],
-    "complete": ["--scenario", str(COMPLETE), "--episodes-per-update", "2"],
+    "complete": ["--scenario", str(COMPLETE), "--num-envs", "2"],
     "cartpole": ["--simulator", "cartpole", *SHORT],
     "mountain_car": ["--simulator", "mountain_car", *SHORT, "--activation", "tanh"],
     "mountain_car_continuous": ["--simulator", "mountain_car_continuous", *SHORT, *WIDE],
@@ -50,7 +50,7 @@ CASES = {
     "gymnasium_pendulum": ["--simulator", "gymnasium:Pendulum-v1", *SHORT, *WIDE],
     "lost_sales": ["--simulator", "lost_sales", *GROWING],
 }
-EXECUTIONS = ("compiled", "eager")
+EXECUTIONS = ("numba", "eager")
 
 
 def environment() -> str:

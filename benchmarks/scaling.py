@@ -37,7 +37,7 @@ _FROM = 10_000
 MEMORY_ROWS: list[tuple[int, dict[str, Any]]] = [
     (500_000, {}),
     (500_000, {"num_epochs": 2}),
-    (125_000, {"episodes_per_update": 4}),
+    (125_000, {"num_envs": 4}),
     (500_000, {"update_execution": "eager"}),
     (500_000, {"batch_size": 65_536}),
     (500_000, {"batch_size": 65_536, "update_execution": "eager"}),
@@ -47,7 +47,7 @@ MEMORY_ROWS: list[tuple[int, dict[str, Any]]] = [
     ),
     (30_000, {"actor_hidden_size": 1024, "critic_hidden_size": 2048}),
 ]
-"""Decisions of an episode, and the settings that differ from the defaults (but for EPISODES_PER_UPDATE, here 1)."""
+"""Decisions of an episode, and the settings that differ from the defaults (but for NUM_ENVS, here 1)."""
 
 Row = dict[str, Any]
 
@@ -59,7 +59,7 @@ def exponent(sizes: Sequence[float], costs: Sequence[float]) -> float:
 
 def run(episode: int, rounds: int = 3, with_floor: bool = False, **settings: Any) -> Row:
     """Measure some rounds; return medians of the seconds, without those of the first round where there are more."""
-    found = in_a_process(episode, rounds, with_floor, **{"episodes_per_update": 1, **settings})
+    found = in_a_process(episode, rounds, with_floor, **{"num_envs": 1, **settings})
     return found | {phase: statistics.median(found[phase][1:] or found[phase]) for phase in PHASES}
 
 
@@ -86,7 +86,7 @@ def cores(small: bool) -> list[Row]:
         run(
             _CORE_EPISODE,
             3 if small else 6,
-            episodes_per_update=count,
+            num_envs=count,
             simulation_threads=count,
             update_threads=count,
         )
@@ -162,7 +162,7 @@ def memory_table(rows: Sequence[Row]) -> list[list[str]]:
     """Return cells: settings, and memory beside the plan's."""
     table = [["decisions", "settings", "steps", *_MEMORY_HEAD]]
     for row in rows:
-        named = ", ".join(f"{k} {v}" for k, v in row["settings"].items() if (k, v) != ("episodes_per_update", 1))
+        named = ", ".join(f"{k} {v}" for k, v in row["settings"].items() if (k, v) != ("num_envs", 1))
         table.append([f"{row['decisions']:,}", named or "defaults", row["execution"], *_memory_cells(row)])
     return table
 

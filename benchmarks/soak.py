@@ -19,7 +19,7 @@ from typing import NamedTuple
 import psutil
 
 ROOT = Path(__file__).resolve().parents[1]
-SHORT = ["--simulator", "cartpole", "--rollout-steps", "200", "--episodes-per-update", "1", "--batch-size", "64"]
+SHORT = ["--simulator", "cartpole", "--rollout-steps", "200", "--num-envs", "1", "--batch-size", "64"]
 
 
 class Look(NamedTuple):

@@ -70,7 +70,7 @@ def _training(name: str, title: str, seconds: int, *flags: str) -> Part:
     return Part(name, title, seconds, _HERE + "training", {"flags": flags}, packages=COMMAND_LINE)
 
 
-ONE_LONG_EPISODE = ("--episodes-per-update", "1", "--num-epochs", "10", "--target-kl", "0", "--training-episodes", "6")
+ONE_LONG_EPISODE = ("--num-envs", "1", "--num-epochs", "10", "--target-kl", "0", "--training-episodes", "6")
 """One episode of the loan desk, 62,000 single observations, and ten passes over it."""
 
 PARTS = (
@@ -101,7 +101,7 @@ PARTS = (
         "Milliseconds a step: compiled by torch",
         240,
         _HERE + "step_times",
-        {"executions": ("eager", "compile", "compile_graph")},
+        {"executions": ("eager", "torch_compile", "torch_compile_graph")},
     ),
     _tests(
         "compile_tests", "Tests: compiled gradients, the choice", 240, EXECUTION_TESTS, "-k", "gradients or choice_is"
@@ -112,7 +112,7 @@ PARTS = (
     ),
     _training(
         *("train_compile_graph", "Training, compiled and captured: minibatches of 32,768", 120),
-        *(*ONE_LONG_EPISODE, "--batch-size", "32768", "--update-execution", "compile_graph"),
+        *(*ONE_LONG_EPISODE, "--batch-size", "32768", "--update-execution", "torch_compile_graph"),
     ),
     Part("capture_failure", "A failure inside a capture", 45, _HERE + "capture_failure"),
     Part("memory", "Memory of a step beside its prediction", 60, _HERE + "memory"),

@@ -14,7 +14,7 @@ from benchmarks.gpu_report.process import ROOT, environment, python
 from longstride.text import format_bytes
 
 SMALL = (
-    *("--simulator", "cartpole", "--episodes-per-update", "1", "--training-episodes", "3", "--num-epochs", "2"),
+    *("--simulator", "cartpole", "--num-envs", "1", "--training-episodes", "3", "--num-epochs", "2"),
     *("--actor-hidden-size", "8", "--critic-hidden-size", "8", "--batch-size", "64"),
 )
 """Flags of a rehearsal, in place of all others."""

@@ -71,7 +71,7 @@ def build(work: Work) -> tuple[ActorCritic, Updater]:
         CLIP_RANGE, ENTROPY_COEFFICIENT, 2.0 * VALUE_COEFFICIENT
     )  # of half the squared error
     # as a plan for the CPU chooses
-    microbatch, precision, execution = (4096, "bf16", "eager") if work.bf16 else (2048, "fp32", "compiled")
+    microbatch, precision, execution = (4096, "bf16", "eager") if work.bf16 else (2048, "fp32", "numba")
     settings = UpdateSettings(
         epochs=work.epochs,
         batch_size=work.batch,

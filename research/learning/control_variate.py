@@ -133,7 +133,7 @@ def mean_of_episodes(run: Run, episodes: int, greedy: bool) -> float:
 
 def check(name: str, scenario: str) -> bool:
     """Train each variant briefly; return whether they differ as they should and "with" is the ordinary run."""
-    short = {"training_episodes": "2", "episodes_per_update": "1"}
+    short = {"training_episodes": "2", "num_envs": "1"}
     columns, hashes = {}, {}
     with tempfile.TemporaryDirectory() as folder:
         for variant in VARIANTS:

@@ -26,9 +26,9 @@ from research.learning.scenarios import METRIC, command, over_seeds
 
 SIZES = {
     "1 episode": "--evaluate-every 5 --training-episodes 50",
-    "6 episodes": "--evaluate-every 1 --training-episodes 8 --episodes-per-update 6",
-    "32 parts of 1950 steps": "--evaluate-every 5 --training-episodes 50 --episodes-per-update 32 --rollout-steps 1950",
-    "32 parts of 256 steps": "--evaluate-every 38 --training-episodes 378 --episodes-per-update 32 --rollout-steps 256",
+    "6 episodes": "--evaluate-every 1 --training-episodes 8 --num-envs 6",
+    "32 parts of 1950 steps": "--evaluate-every 5 --training-episodes 50 --num-envs 32 --rollout-steps 1950",
+    "32 parts of 256 steps": "--evaluate-every 38 --training-episodes 378 --num-envs 32 --rollout-steps 256",
     "grows": "--evaluate-every 20 --training-episodes 50 --grow-rollouts",
 }
 """Flags of each size of an iteration: about 3.1 million steps of the bundled loan desk, whose episode has 62,000."""

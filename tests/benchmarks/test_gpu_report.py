@@ -264,7 +264,7 @@ def test_the_parts_are_what_is_there():
             read_flags(["--mode", "train", *flags], cli.MODES)
         assert each.seconds <= 240
     guide = " ".join(BY_NAME["guide"].arguments["flags"])
-    for flag in ("--episodes-per-update 1", "--num-epochs 10", "--batch-size 65536"):
+    for flag in ("--num-envs 1", "--num-epochs 10", "--batch-size 65536"):
         assert flag in guide
 
 

@@ -12,7 +12,7 @@ def row(decisions, **changes):
     """A made-up row: 2 us of play and 3 + 10 of the update for each decision, 17 MB and 200 bytes for each."""
     seconds = {"simulate": 2e-6 * decisions, "prepare": 3e-6 * decisions, "update": 1e-5 * decisions}
     found = {"decisions": decisions, "peak": 17_000_000 + 200 * decisions, "trajectory": 166 * decisions}
-    found |= {"working": 84 * decisions, "settings": {"episodes_per_update": 1}, "execution": "compiled"}
+    found |= {"working": 84 * decisions, "settings": {"num_envs": 1}, "execution": "numba"}
     return {**found, **seconds, **changes}
 
 
@@ -44,7 +44,7 @@ def test_cores_and_widths_by_hand():
     ]
     width = {"settings": {"actor_hidden_size": 64, "critic_hidden_size": 128}, "parameters": [10_000, 40_000]}
     line = scaling.widths_table([row(1_000, **width, flops=1e11, step_operations=300_000.0)])[1]
-    assert line == ["3 x 64, 3 x 128", "2", "0.2", "10", "10", "3", "3.33", "100", "compiled"]
+    assert line == ["3 x 64, 3 x 128", "2", "0.2", "10", "10", "3", "3.33", "100", "numba"]
 
 
 def test_markdown_fills_short_rows():
@@ -61,6 +61,6 @@ def test_a_round_takes_the_memory_that_its_plan_says(copies):
     With 300,000 decisions 170 bytes too many for each are seen, of the 250 that a decision has.
     """
     small = {"actor_hidden_size": 8, "num_hidden_layers": 2}
-    found = in_a_process(300_000 // copies, 2, episodes_per_update=copies, **small)
+    found = in_a_process(300_000 // copies, 2, num_envs=copies, **small)
     predicted = found["trajectory"] + found["working"]
     assert 0.85 * predicted < found["peak"] < 1.15 * predicted + 40e6

@@ -16,18 +16,20 @@ from oracles import toy_simulators
 
 pytest.importorskip("pydantic")
 
-from longstride.cli import MODES, main
+from longstride.cli import MODES, installed, main
+from longstride.commands.train.mode import TRAIN
 from longstride.errors import UserError, this_command
 from longstride.simulators.source_files import source_sha256
 from longstride.simulators.spaces import description
 from longstride.terminal import console_of_output
 from longstride.training.run_directory.checkpoint import load_checkpoint, seal, unseal
+from longstride.version import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
 TOYS = Path(toy_simulators.__file__)
 SMALL = [
     *("--simulator", f"{TOYS}:Bandit", "--actor-hidden-size", "16", "--critic-hidden-size", "16"),
-    *("--num-hidden-layers", "1", "--batch-size", "64", "--device", "cpu", "--episodes-per-update", "1"),
+    *("--num-hidden-layers", "1", "--batch-size", "64", "--device", "cpu", "--num-envs", "1"),
 ]
 KEYS = {
     *(
@@ -487,7 +489,7 @@ def test_options_where_there_are_none(refused, finished):
 def test_the_value_of_an_option_is_a_json_scalar_or_text(text, value):
     import argparse
 
-    from longstride.config import add_flags
+    from longstride.setting_flags import add_flags
     from longstride.settings import load_settings
 
     parser = argparse.ArgumentParser()
@@ -686,15 +688,14 @@ def test_the_real_command_fails_with_one_line(tmp_path):
 
 
 @pytest.mark.parametrize("words", [["train", "--help"], ["--mode", "train", "--help"], ["--help", "--mode=train"]])
-def test_help_of_a_mode_lists_its_flags_and_every_hyperparameter(words, capsys):
-    from longstride.config import Config
-
+def test_help_of_a_mode_lists_its_flags_and_the_settings_that_it_reads(words, capsys):
     with pytest.raises(SystemExit) as end:
         main(words)
     assert end.value.code == 0
     text = capsys.readouterr().out
-    assert all("--" + name.replace("_", "-") in text for name in Config.model_fields)
-    assert "--resume" in text and "--serve" not in text and "--trials" not in text
+    assert all("--" + name.replace("_", "-") in text for name in TRAIN.settings)
+    assert "--service-connections" not in text
+    assert "--resume" in text and "--serve " not in text and "--trials" not in text
 
 
 def test_help_without_a_mode_lists_the_modes(capsys):
@@ -729,4 +730,59 @@ def test_metrics_that_raise_are_a_sentence(refused, tmp_path):
     )
     (tmp_path / "raising.py").write_text(text)
     more = ["--simulator", f"{tmp_path / 'raising.py'}:Raising", "--run-directory", tmp_path / "r", "--device", "cpu"]
-    assert "Raising, episode 0: IndexError" in refused("--mode", "train", *more, "--episodes-per-update", "1")
+    assert "Raising, episode 0: IndexError" in refused("--mode", "train", *more, "--num-envs", "1")
+
+
+def test_the_command_alone_and_its_version(monkeypatch, capsys):
+    """In a terminal's 60 lines; what is printed works when typed."""
+    monkeypatch.setattr(sys, "argv", ["longstride"])
+    assert installed() == 0
+    text = capsys.readouterr().out
+    assert all(f"  {mode.name} " in text for mode in MODES)
+    assert len(text.splitlines()) < 60
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"longstride {__version__}\n"
+
+
+def test_flags_have_meaning_and_default_and_modes_show_only_their_own(capsys):
+    for mode in MODES:
+        with pytest.raises(SystemExit):
+            main([mode.name, "--help"])
+        shown = capsys.readouterr().out
+        assert ("--gamma" in shown) == ("gamma" in mode.settings), mode.name
+        flags = re.findall(r"^  (?:-h, )?--\S.*\n(?:      +.*\n)*", shown, flags=re.MULTILINE)
+        assert flags
+        for flag in flags:
+            assert re.search(r"\s{2,}\S+ \S+", flag.strip()), f"{mode.name}: {flag} has no meaning"
+
+
+def test_a_setting_without_effect_and_a_former_name_are_said(tmp_path, capsys):
+    directory = tmp_path / "line"
+    flags = [flag if flag != "--num-envs" else "--episodes-per-update" for flag in train_arguments(directory, 1)]
+    assert main([*flags, "--update-execution", "compiled"]) == 0
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        "--episodes-per-update is now called --num-envs.",
+        "--update-execution: compiled is now called numba.",
+    ]
+    values = json.loads((directory / "config.json").read_text())["values"]
+    assert (values["num_envs"], values["update_execution"]) == (1, "numba")
+    evaluate = [
+        "evaluate",
+        "--checkpoint",
+        str(directory),
+        "--evaluation-episodes",
+        "2",
+        "--no-report",
+        "--gamma",
+        "0.9",
+    ]
+    assert main(evaluate) == 0
+    assert capsys.readouterr().err == "--gamma has no effect in --mode evaluate.\n"
+
+
+def test_a_shell_completes_modes_and_flags(capsys):
+    pytest.importorskip("shtab")
+    assert main(["--print-completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    assert "--evaluation-episodes" in script
+    assert shutil.which("bash") is None or subprocess.run(["bash", "-n"], input=script, text=True).returncode == 0

@@ -38,7 +38,7 @@ RESEARCH = sorted((ROOT / "research").rglob("*.md"))
 SMALL = [
     "--training-episodes",
     "1",
-    "--episodes-per-update",
+    "--num-envs",
     "1",
     "--actor-hidden-size",
     "8",
@@ -48,11 +48,14 @@ SMALL = [
 
 
 def test_every_command_is_understood():
+    pytest.importorskip("shtab")
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     modes = set()
     for path in PAGES:
         for program, *flags in commands(path.read_text(encoding="utf-8")):
-            if program == "longstride":
+            if flags[:1] == ["--print-completion"]:
+                assert main(flags[:2]) == 0
+            elif program == "longstride":
                 mode, own = read_flags(flags, cli.MODES)
                 load_settings(None, {name: value for name, value in own.items() if name in Config.model_fields})
                 modes.add(mode.name)
@@ -308,7 +311,7 @@ def test_a_run_from_python(elsewhere, monkeypatch, capsys):
     (elsewhere / "inventory.py").write_text("\n\n".join(blocks(page("tutorials/your-own-simulator.md"), "python")[:2]))
     monkeypatch.syspath_prepend(elsewhere)
     train, again = blocks(page("reference/python-api.md"), "python")
-    smaller = train.replace("training_episodes=20", "training_episodes=1, rollout_steps=64, episodes_per_update=1")
+    smaller = train.replace("training_episodes=20", "training_episodes=1, rollout_steps=64, num_envs=1")
     assert smaller != train
     space: dict = {}
     exec(smaller, space)

@@ -53,7 +53,7 @@ def test_the_lines_of_a_plan(capsys):
     (quoted,) = blocks(PLAN, 'text title="Output of the plan"')
     assert_printed(quoted, output_of(capsys, "--mode", "plan", "--gpu", "A40"))
     (quoted,) = blocks(PLAN, 'text title="Output for the RTX 3080"')
-    flags = ["--mode", "plan", "--gpu", "RTX 3080", "--episodes-per-update", "512"]
+    flags = ["--mode", "plan", "--gpu", "RTX 3080", "--num-envs", "512"]
     assert ["longstride", *flags] in commands(PLAN)
     assert_printed(quoted, output_of(capsys, *flags))
     (quoted,) = blocks(page("explanation/predictions.md"), 'text title="Lines of the plan"')
@@ -100,7 +100,7 @@ def test_the_lines_of_a_run(monkeypatch):
     trials = [
         ExecutionTrial("eager", 3e-3, 0.1, ""),
         ExecutionTrial("graph", 4e-4, 0.1, ""),
-        ExecutionTrial("compile", None, 1.0, "no compiler"),
+        ExecutionTrial("torch_compile", None, 1.0, "no compiler"),
     ]
     tried = trial_lines(trials, fastest(trials).execution)
     lines = [*tried, update_line(1.5), *end, *update_failure_lines(7, report)]

@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("pydantic")
 
+from longstride.cli import main
 from longstride.config import Config
 from longstride.settings import load_settings
 
@@ -30,6 +31,20 @@ def test_every_name_has_a_comment_above_it():
         else:
             commented = line.startswith("# ") and not line.startswith("# ---")
     assert [name.lower() for name in names] == list(Config.model_fields), "in the order of Config"
+
+
+def test_the_file_is_what_init_writes(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["init"]) == 0
+    assert Path("hyperparameters.py").read_text(encoding="utf-8") == FILE.read_text(encoding="utf-8")
+    assert main(["init", "--gamma", "0.9", "--simulator-option", "name=a \\ b", "--output", "other.py"]) == 0
+    config = load_settings(Path("other.py"), {}).config
+    assert (config.gamma, config.simulator_options) == (0.9, {"name": "a \\ b"})
+    capsys.readouterr()
+    assert main(["init"]) == 2
+    assert capsys.readouterr().err == (
+        "error: hyperparameters.py is there already; name another file by --output FILE, or move it away.\n"
+    )
 
 
 def test_the_config_cannot_be_changed():

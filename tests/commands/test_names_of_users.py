@@ -29,7 +29,7 @@ ACTIVITIES = [
     "_underscored $\\frac$",
 ]
 PEOPLE = ["=HYPERLINK(1)", "Ana \x1b[2J", "</pre><b>Bo</b>", "_c $x$"]
-SMALL = ["--training-episodes", "1", "--episodes-per-update", "1", "--actor-hidden-size", "8", "--batch-size", "64"]
+SMALL = ["--training-episodes", "1", "--num-envs", "1", "--actor-hidden-size", "8", "--batch-size", "64"]
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from longstride.seeding import stream
 from longstride.simulators.simulator import new_state
 
 SMALL = ["--actor-hidden-size", "8", "--critic-hidden-size", "8", "--num-hidden-layers", "1", "--num-epochs", "2"]
-CARTPOLE = [*["--simulator", "cartpole", "--rollout-steps", "300", "--episodes-per-update", "2", "--seed", "3"], *SMALL]
+CARTPOLE = [*["--simulator", "cartpole", "--rollout-steps", "300", "--num-envs", "2", "--seed", "3"], *SMALL]
 
 
 def train(directory, *flags):

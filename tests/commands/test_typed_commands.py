@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 COLUMNS, ROWS = 80, 24
 SMALL = [
     *("--simulator", f"{toy_simulators.__file__}:Bandit", "--actor-hidden-size", "16", "--critic-hidden-size", "16"),
-    *("--num-hidden-layers", "1", "--batch-size", "64", "--device", "cpu", "--episodes-per-update", "1"),
+    *("--num-hidden-layers", "1", "--batch-size", "64", "--device", "cpu", "--num-envs", "1"),
 ]
 
 

@@ -69,7 +69,7 @@ def test_a_planted_module_does_not_run_in_the_players_of_ray(folder):
     pytest.importorskip("ray")
     (folder / "walk.py").write_text("from beside_it import Shop\n")
     (folder / "beside_it.py").write_text((ROOT / "tests" / "oracles" / "toy_simulators.py").read_text())
-    small = ["--episodes-per-update", "4", "--training-episodes", "4", "--device", "cpu"]
+    small = ["--num-envs", "4", "--training-episodes", "4", "--device", "cpu"]
     words = ["--mode", "train", "--simulator", "walk.py:Shop", "--rollout-hosts", "local:1", *small]
     done = command("script", folder, *words)
     assert (ran(folder), done.returncode) == ([], 0), done.stderr

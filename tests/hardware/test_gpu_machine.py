@@ -31,7 +31,7 @@ SETTINGS = PlanSettings(
     bytes_per_sample={False: 8000, True: 4000},
     widest_layer=256,
     parallel_episodes=6,
-    parallel_reason="EPISODES_PER_UPDATE is 6",
+    parallel_reason="NUM_ENVS is 6",
     simulation_threads=0,
     update_threads=0,
 )

@@ -23,7 +23,7 @@ from longstride.training.assembly.run import build_run
 SHOP = {
     "simulator": "oracles.toy_simulators:Shop",
     "training_episodes": 2,
-    "episodes_per_update": 4,
+    "num_envs": 4,
     "actor_hidden_size": 16,
     "critic_hidden_size": 16,
     "num_hidden_layers": 2,
@@ -43,12 +43,12 @@ CASES = {
     "cut episodes": {"rollout_steps": 45, "update_execution": "eager"},
     "stopped": {"rollout_steps": 45, "target_kl": 1e-4, "num_epochs": 4},
     "growing": {
-        **{"simulator": "oracles.toy_simulators:Bandit", "episodes_per_update": 0, "training_episodes": 100},
+        **{"simulator": "oracles.toy_simulators:Bandit", "num_envs": 0, "training_episodes": 100},
         **{"batch_size": 2048, "num_epochs": 1},
     },
     "mingru": {"policy_network": "mingru", "rollout_steps": 70, "batch_size": 300, "num_hidden_layers": 1},
     "transformer": {"policy_network": "transformer", "rollout_steps": 70, "batch_size": 300, "num_hidden_layers": 1},
-    "groups": {**GROUPS, "rollout_steps": 30, "kl_coefficient": 0.1, "episodes_per_update": 2 * GROUP},
+    "groups": {**GROUPS, "rollout_steps": 30, "kl_coefficient": 0.1, "num_envs": 2 * GROUP},
 }
 STOPS = {"growing": 3}
 """Iterations after which a run ends here; it would go on for long."""

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SMALL = [
     *("--mode", "train", "--simulator", f"{toy_simulators.__file__}:Bandit", "--training-episodes", "1"),
     *("--actor-hidden-size", "16", "--critic-hidden-size", "16", "--num-hidden-layers", "1", "--device", "cpu"),
-    *("--batch-size", "64", "--episodes-per-update", "1"),
+    *("--batch-size", "64", "--num-envs", "1"),
 ]
 
 

@@ -28,7 +28,7 @@ from longstride.training.run_directory.checkpoint import seal, unseal
 SOURCE = Path(longstride.__file__).parents[1]
 SMALL = {
     **{"actor_hidden_size": 16, "critic_hidden_size": 16, "num_hidden_layers": 2, "batch_size": 64},
-    **{"device": "cpu", "episodes_per_update": 4},
+    **{"device": "cpu", "num_envs": 4},
 }
 
 

@@ -30,7 +30,7 @@ class Guess(Simulator):
         state.side = rng.random() < 0.5
         return reward, False
 
-settings = {"actor_hidden_size": 8, "critic_hidden_size": 8, "num_hidden_layers": 1, "episodes_per_update": 4}
+settings = {"actor_hidden_size": 8, "critic_hidden_size": 8, "num_hidden_layers": 1, "num_envs": 4}
 """
 INTERRUPTED = """
 import os, pathlib, signal, threading, time

@@ -16,9 +16,7 @@ for package in ("ipykernel", "matplotlib", "pandas"):
     pytest.importorskip(package)
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "docs" / "tutorials"
-SMALL = (
-    "episodes_per_update=2, update_execution='eager', training_episodes=EPISODES"  # nothing to compile in the update
-)
+SMALL = "num_envs=2, update_execution='eager', training_episodes=EPISODES"  # nothing to compile in the update
 SHORT = {
     "TUTORIAL_EPISODES": "1",
     "TUTORIAL_EVALUATION": "2",

@@ -27,7 +27,7 @@ from longstride.report.episodes import play_episodes
 from longstride.training.evaluation.trained_policy import load_trained_policy
 
 HYPERPARAMETERS = Path(__file__).resolve().parents[2] / "hyperparameters.py"
-SMALL = {"training-episodes": 1, "episodes-per-update": 1, "actor-hidden-size": 8, "critic-hidden-size": 8}
+SMALL = {"training-episodes": 1, "num-envs": 1, "actor-hidden-size": 8, "critic-hidden-size": 8}
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 
 

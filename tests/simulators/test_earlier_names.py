@@ -10,7 +10,7 @@ from longstride.cli import main
 from longstride.simulators.earlier_names import present_name
 from longstride.training.run_directory.checkpoint import load_run, seal, unseal
 
-SMALL = ["--simulator", "cartpole", "--episodes-per-update", "2", "--rollout-steps", "64"]
+SMALL = ["--simulator", "cartpole", "--num-envs", "2", "--rollout-steps", "64"]
 SMALL += ["--device", "cpu", "--no-report"]
 
 

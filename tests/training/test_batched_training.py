@@ -13,7 +13,7 @@ from longstride.training.run_directory.metrics_log import read_metrics
 SIMULATOR = f"{toy_simulators.__file__}:Shop"
 FLAGS = [
     *("--simulator", SIMULATOR, "--actor-hidden-size", "16", "--critic-hidden-size", "16", "--collect-on", "torch"),
-    *("--num-hidden-layers", "2", "--episodes-per-update", "20", "--rollout-steps", "30", "--learning-rate-schedule"),
+    *("--num-hidden-layers", "2", "--num-envs", "20", "--rollout-steps", "30", "--learning-rate-schedule"),
     *("constant", "--entropy-schedule", "constant"),
 ]
 
@@ -46,7 +46,7 @@ def test_a_run_learns_and_a_resumed_one_is_the_same(tmp_path, capsys):
     ("flags", "sentence"),
     [
         (["--collect-on", "gpu"], "COLLECT_ON is gpu, but "),
-        (["--algorithm", "grpo", "--episodes-per-update", "8"], "COLLECT_ON is torch, but ALGORITHM is grpo, "),
+        (["--algorithm", "grpo", "--num-envs", "8"], "COLLECT_ON is torch, but ALGORITHM is grpo, "),
     ],
 )
 def test_what_cannot_be_had_is_one_sentence(tmp_path, capsys, flags, sentence):

@@ -50,4 +50,4 @@ def test_it_goes_on_in_the_other_format(tmp_path):
     for episodes, precision in ((1, "fp32"), (2, "bf16"), (3, "fp32")):
         train(new_run(tmp_path / "run", resume=episodes > 1, precision=precision, training_episodes=episodes))
     found = [(r["precision"], r["execution"]) for r in figures(tmp_path / "run")]
-    assert found == [("fp32", "compiled"), ("bf16", "eager"), ("fp32", "compiled")]
+    assert found == [("fp32", "numba"), ("bf16", "eager"), ("fp32", "numba")]

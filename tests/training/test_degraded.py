@@ -180,7 +180,7 @@ def as_if_begun_on_a_gpu(directory):
     path.write_bytes(seal(facts))
 
 
-@pytest.mark.parametrize("execution", ["eager", "compiled"])
+@pytest.mark.parametrize("execution", ["eager", "numba"])
 def test_a_run_that_began_on_a_gpu_goes_on_on_the_cpu(tmp_path, execution):
     """Weights, moments and statistics are all there is: a resume equals one of a run that had always been here."""
     for name in ("here", "there"):
@@ -209,7 +209,7 @@ def test_a_run_that_insists_on_a_gpu_that_is_gone_is_told_so(tmp_path, monkeypat
 @pytest.mark.parametrize("changes", [{}, {"rollout_steps": 100}], ids=["episodes", "rollouts"])
 @pytest.mark.parametrize("simulator", [Shop, Bandit])
 def test_the_bytes_are_those_of_the_arrays_that_are_allocated(simulator, changes):
-    setup = set_up(Config(episodes_per_update=3, **changes), simulator())
+    setup = set_up(Config(num_envs=3, **changes), simulator())
     collector = build_collector(setup, plan_run(setup, detect_machine()))
     assert isinstance(collector, FixedLengthCollector if changes else EpisodeCollector)
     arrays = [copy.trajectory for copy in collector._instances] if changes else [collector._rows]
@@ -239,8 +239,8 @@ def test_too_little_memory_is_found_before_anything_is_allocated(tmp_path, monke
     said = "480.0 MB of memory (1 instance of 10,000,000 steps) and the update "
     assert error.startswith(f"error: The trajectories of an iteration need {said}")
     said = (
-        " beside them, but 479.0 MB are free; lower EPISODES_PER_UPDATE, set or lower ROLLOUT_STEPS, or free memory. "
-        "It fits with --episodes-per-update 1 --rollout-steps 2097152.\n"
+        " beside them, but 479.0 MB are free; lower NUM_ENVS, set or lower ROLLOUT_STEPS, or free memory. "
+        "It fits with --num-envs 1 --rollout-steps 2097152.\n"
     )
     assert error.endswith(said)
     assert "480.0 MB of trajectories an iteration" in out
@@ -266,7 +266,7 @@ def test_ten_million_decisions_are_announced_as_they_are_allocated_without_being
     process = psutil.Process()
     before = process.memory_info().rss
     queues = LongQueue(10_000_000)
-    setup = set_up(Config(episodes_per_update=1, device="cpu"), queues)
+    setup = set_up(Config(num_envs=1, device="cpu"), queues)
     plan = plan_run(setup, detect_machine())
     collector = build_collector(setup, plan)
     assert plan.trajectory_bytes == pytest.approx(sum(a.nbytes for a in collector._rows), rel=0.01)
@@ -274,7 +274,7 @@ def test_ten_million_decisions_are_announced_as_they_are_allocated_without_being
     assert process.memory_info().rss - before < 0.1 * plan.trajectory_bytes
 
 
-FITTING = "--episodes-per-update 1 --rollout-steps 8388608"
+FITTING = "--num-envs 1 --rollout-steps 8388608"
 """The largest power of two that ROLLOUT_STEPS can be: 2^23 steps of 166 + 68 bytes are 2 GB, and 20 GB are free."""
 
 
@@ -300,7 +300,7 @@ def test_an_episode_that_no_memory_here_holds_is_refused(mode, tmp_path, monkeyp
     assert error.startswith(
         "error: The trajectories of an iteration need 166.00 GB of memory (1 instance of up to 1,000,000,000"
     )
-    end = f"EPISODES_PER_UPDATE, or set or lower ROLLOUT_STEPS. It fits with {FITTING}.\n"
+    end = f"NUM_ENVS, or set or lower ROLLOUT_STEPS. It fits with {FITTING}.\n"
     assert "; lower max_steps of the simulator (if episodes are shorter), " in error
     assert error.endswith(end)
 
@@ -312,7 +312,7 @@ def test_addresses_that_the_system_does_not_give_are_a_sentence(monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr(components, "EpisodeCollector", no)
-    setup = set_up(Config(episodes_per_update=2), LongQueue(10_000_000))
+    setup = set_up(Config(num_envs=2), LongQueue(10_000_000))
     with pytest.raises(UserError, match=r"does not give the 3,320.0 MB that 2 trajectories of up to 10,000,000 steps"):
         build_collector(setup, plan_run(setup, detect_machine()))
 

@@ -112,13 +112,13 @@ def test_a_run_that_fits_in_no_piece_ends_with_a_sentence_and_its_checkpoint(tmp
         ((64, 100, 1), "BATCH_SIZE, ROLLOUT_STEPS, then", "--batch-size 32 --rollout-steps 50"),
         (
             (8192, 100, 6),
-            "BATCH_SIZE, ROLLOUT_STEPS, EPISODES_PER_UPDATE, then",
-            "--batch-size 4096 --rollout-steps 50 --episodes-per-update 3",
+            "BATCH_SIZE, ROLLOUT_STEPS, NUM_ENVS, then",
+            "--batch-size 4096 --rollout-steps 50 --num-envs 3",
         ),
     ],
 )
 def test_the_advice_names_the_settings_in_their_order(sizes, names, flags):
-    sizes = dict(zip(("batch-size", "rollout-steps", "episodes-per-update"), sizes, strict=True))
+    sizes = dict(zip(("batch-size", "rollout-steps", "num-envs"), sizes, strict=True))
     text = str(memory_error(MemoryError(), 0, "longstride --mode train", sizes, gpu=True))
     assert f"(MemoryError). Lower, in this order, {names} the network" in text
     command = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True longstride --mode train"

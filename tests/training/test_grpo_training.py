@@ -17,10 +17,10 @@ from longstride.training.run_directory.metrics_log import read_metrics
 
 SHOP = {"simulator": "helpers.short_shop:ShortShop", "algorithm": "grpo", "group_size": GROUP, "horizon": 20}
 ROLLOUTS = {"rollout_steps": 30, "training_episodes": 4, "kl_coefficient": 0.1}
-GROWING = {"episodes_per_update": 0, "training_episodes": 40, "batch_size": 2048, "num_epochs": 1}
+GROWING = {"num_envs": 0, "training_episodes": 40, "batch_size": 2048, "num_epochs": 1}
 
 KINDS = {
-    "groups": {**SHOP, **ROLLOUTS, "episodes_per_update": 2 * GROUP},
+    "groups": {**SHOP, **ROLLOUTS, "num_envs": 2 * GROUP},
     "growing groups": {**SHOP, **GROWING},
 }
 STOPS = {"groups": (2, 4), "growing groups": (1, 2)}
@@ -102,7 +102,7 @@ def trajectories_of(run):
 
 
 def test_whole_episodes_share_the_luck_of_their_group(tmp_path):
-    changes = {"episodes_per_update": 2 * GROUP, "grow_rollouts": False, "training_episodes": 2}
+    changes = {"num_envs": 2 * GROUP, "grow_rollouts": False, "training_episodes": 2}
     _, *iterations = trajectories_of(new_run(tmp_path / "run", **SHOP, **changes))
     assert len(iterations) == 2
     luck = []
@@ -118,9 +118,9 @@ def test_whole_episodes_share_the_luck_of_their_group(tmp_path):
 
 
 def test_a_number_of_episodes_that_is_not_whole_groups_is_refused(tmp_path):
-    sentence = r"^EPISODES_PER_UPDATE is 6, which is not a multiple of GROUP_SIZE 4; change one of them\.$"
+    sentence = r"^NUM_ENVS is 6, which is not a multiple of GROUP_SIZE 4; change one of them\.$"
     with pytest.raises(UserError, match=sentence):
-        new_run(tmp_path / "run", **{**KINDS["groups"], "episodes_per_update": 6})
+        new_run(tmp_path / "run", **{**KINDS["groups"], "num_envs": 6})
 
 
 def test_an_environment_of_gymnasium_is_refused(tmp_path):
@@ -135,7 +135,7 @@ def test_without_a_number_of_episodes_there_are_whole_groups(tmp_path, size, ins
     run = new_run(tmp_path / "run", **{**KINDS["growing groups"], "group_size": size})
     assert run.trainer.settings.instances == instances
     run.lock.release()
-    run = new_run(tmp_path / "one", **{**KINDS["groups"], "episodes_per_update": 0, "group_size": size})
+    run = new_run(tmp_path / "one", **{**KINDS["groups"], "num_envs": 0, "group_size": size})
     assert run.trainer.settings.instances == size
     run.lock.release()
 

@@ -56,7 +56,7 @@ class Worker(Simulator):
 
 SMALL = {
     "training_episodes": 3,
-    "episodes_per_update": 4,
+    "num_envs": 4,
     "grow_rollouts": False,
     "num_hidden_layers": 1,
     "actor_hidden_size": 8,

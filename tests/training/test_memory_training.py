@@ -30,7 +30,7 @@ from longstride.training.run_directory.metrics_log import MetricsLog, read_metri
 
 MINGRU = {
     **{"policy_network": "mingru", "rollout_steps": 70, "training_episodes": 4, "batch_size": 300},
-    **{"num_hidden_layers": 1, "episodes_per_update": 2},
+    **{"num_hidden_layers": 1, "num_envs": 2},
 }
 """Rollouts of 70 steps, in the middle of an episode of at most 30 days."""
 
@@ -140,7 +140,7 @@ def test_environments_are_trained_and_evaluated(tmp_path):
 
 
 def test_groups_of_rollouts_are_compared(tmp_path):
-    changes = {"algorithm": "grpo", "group_size": 2, "episodes_per_update": 4}
+    changes = {"algorithm": "grpo", "group_size": 2, "num_envs": 4}
     train(new_run(tmp_path / "run", **{**MINGRU, **changes, "training_episodes": 2}))
     for record in read_metrics(tmp_path / "run"):
         assert record["initial_ratio_error"] < 1e-5
@@ -178,7 +178,7 @@ def test_an_unknown_network_is_a_sentence(tmp_path, capsys):
 
 def test_compiled_kernels_are_refused_with_a_reason(tmp_path):
     with pytest.raises(UserError, match="compiled kernels are for multilayer perceptrons, not for mingru"):
-        new_run(tmp_path / "run", **MINGRU, update_execution="compiled")
+        new_run(tmp_path / "run", **MINGRU, update_execution="numba")
 
 
 def test_a_resume_with_another_network_is_refused(run):

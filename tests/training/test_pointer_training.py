@@ -114,8 +114,8 @@ def test_groups_of_rollouts_are_learned_from(tmp_path):
     [
         ({"simulator": "oracles.toy_simulators:Shop"}, "Shop has no describe_actions; set it to 'mlp'"),
         ({"kl_coefficient": 0.1}, "scores lists of actions, but KL_COEFFICIENT"),
-        ({"update_execution": "compile"}, "lists of actions differ in length"),
-        ({"update_execution": "compiled"}, "compiled kernels are for multilayer perceptrons"),
+        ({"update_execution": "torch_compile"}, "lists of actions differ in length"),
+        ({"update_execution": "numba"}, "compiled kernels are for multilayer perceptrons"),
     ],
 )
 def test_what_it_cannot_do_is_said(changes, sentence, tmp_path):

@@ -154,5 +154,5 @@ def test_the_plan_of_all_ranks_is_for_the_largest_part(launched):
     folder, _ = launched
     plan = json.loads((folder / "episodes" / "plan.json").read_text())
     assert plan["parallel_episodes"] == 2
-    reason = "the largest part of 4 that a process has (EPISODES_PER_UPDATE is 4)"
+    reason = "the largest part of 4 that a process has (NUM_ENVS is 4)"
     assert plan["reasons"]["parallel_episodes"] == reason

@@ -88,7 +88,7 @@ def test_the_run_ends_with_its_steps():
 GROWING = {
     "simulator": "oracles.toy_simulators:Bandit",
     "gamma": 0.0,
-    "episodes_per_update": 0,
+    "num_envs": 0,
     "training_episodes": 1,
     "target_kl": 0.01,
     "batch_size": 256,
@@ -171,7 +171,7 @@ def test_a_growing_run_resumes_to_the_bit(whole, tmp_path, stop_after):
 
 
 def test_a_named_size_or_the_flag_keeps_rollouts_as_they_are(tmp_path):
-    for name, changes in {"size": {"episodes_per_update": 2}, "flag": {"grow_rollouts": False}}.items():
+    for name, changes in {"size": {"num_envs": 2}, "flag": {"grow_rollouts": False}}.items():
         run = new_run(tmp_path / name, **{**GROWING, **changes})
         assert run.trainer.length.steps is None
         assert run.trainer.settings.iterations == 1

@@ -16,7 +16,7 @@ from longstride.training.run_directory.metrics_log import MetricsLog, read_metri
 CONFIG = {
     "simulator": "oracles.toy_simulators:Shop",
     "training_episodes": 5,
-    "episodes_per_update": 4,
+    "num_envs": 4,
     "rollout_steps": 50,
     "rollout_lag": 1,
     "actor_hidden_size": 16,
@@ -29,7 +29,7 @@ CONFIG = {
     "seed": 4,
 }
 
-GROWING = {"simulator": "oracles.toy_simulators:Bandit", "episodes_per_update": 0, "rollout_steps": 0}
+GROWING = {"simulator": "oracles.toy_simulators:Bandit", "num_envs": 0, "rollout_steps": 0}
 """Of a simulator whose rollouts grow by default."""
 
 

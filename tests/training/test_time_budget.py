@@ -20,7 +20,7 @@ from longstride.training.time_budget import NO_LIMIT, Budget, parse_duration
 
 SMALL = {
     "simulator": "oracles.toy_simulators:Bandit",
-    "episodes_per_update": 1,
+    "num_envs": 1,
     "actor_hidden_size": 8,
     "critic_hidden_size": 8,
     "num_hidden_layers": 1,

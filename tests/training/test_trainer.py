@@ -25,7 +25,7 @@ from longstride.training.run_directory.metrics_log import MetricsLog, read_metri
 CONFIG = {
     "simulator": "oracles.toy_simulators:Shop",
     "training_episodes": 6,
-    "episodes_per_update": 2,
+    "num_envs": 2,
     "actor_hidden_size": 16,
     "critic_hidden_size": 16,
     "num_hidden_layers": 2,
@@ -277,7 +277,7 @@ def test_what_a_run_directory_holds(uninterrupted):
     assert {p.name for p in (uninterrupted / "checkpoints").iterdir()} == {"last", "best"}
 
 
-ROLLOUTS = {"rollout_steps": 25, "episodes_per_update": 3, "training_episodes": 4, "update_threads": 1}
+ROLLOUTS = {"rollout_steps": 25, "num_envs": 3, "training_episodes": 4, "update_threads": 1}
 EVERY_SCHEDULE = {
     "normalise_rewards": True,
     "entropy_schedule": "linear",
@@ -310,7 +310,7 @@ def test_a_resumed_run_goes_on_with_unfinished_episodes_to_the_bit(tmp_path):
 
 KINDS = {  # several choices, numbers, bounded numbers, and a large record; the other runs here are of one choice
     **{f"oracles.toy_simulators:{kind}": {} for kind in ("Choices", "Tracker", "Squashed")},
-    "process": {"episodes_per_update": 1, "rollout_steps": 0, "num_epochs": 1, "batch_size": 8192},
+    "process": {"num_envs": 1, "rollout_steps": 0, "num_epochs": 1, "batch_size": 8192},
 }
 
 
@@ -349,8 +349,8 @@ def test_a_resume_says_which_settings_differ(tmp_path):
     ("changes", "sentence"),
     [
         (
-            {"episodes_per_update": 2},
-            "has 3 environment instances, each in an unfinished episode, not 2; .*EPISODES_PER_UPDATE = 3",
+            {"num_envs": 2},
+            "has 3 environment instances, each in an unfinished episode, not 2; .*NUM_ENVS = 3",
         ),
         (
             {"rollout_steps": 0},

@@ -27,7 +27,7 @@ from longstride.training.run_directory.metrics_log import MetricsLog, read_metri
 TRANSFORMER = {
     **{"preset": "large_transformer", "policy_network": "transformer", "num_hidden_layers": 2, "batch_size": 300},
     **{"actor_hidden_size": 16, "critic_hidden_size": 24, "attention_heads": 2, "feed_forward_factor": 2},
-    **{"context_length": 5, "rollout_steps": 150, "training_episodes": 3, "episodes_per_update": 2},
+    **{"context_length": 5, "rollout_steps": 150, "training_episodes": 3, "num_envs": 2},
 }
 """The large transformer at a reduced size; rollouts of two chunks end in the middle of an episode."""
 
@@ -101,7 +101,7 @@ def test_the_policy_of_a_run_is_loaded_with_its_memory(run):
 
 REFUSED = {
     "penalty": ({"kl_coefficient": 0.1}, "POLICY_NETWORK is 'transformer', which learns from many steps together"),
-    "kernels": ({"update_execution": "compiled"}, "multilayer perceptrons, not for transformer"),
+    "kernels": ({"update_execution": "numba"}, "multilayer perceptrons, not for transformer"),
     "heads": (
         {"attention_heads": 3},
         "ACTOR_HIDDEN_SIZE is 16, but a transformer with ATTENTION_HEADS = 3 needs a multiple of 6, an even part for "

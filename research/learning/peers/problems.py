@@ -156,7 +156,7 @@ def longstride_settings(settings: Settings, budget: int) -> dict[str, Any]:
     clip_range, _ = rate(settings["clip_range"])
     return {
         "training_episodes": math.ceil(budget / (settings["n_envs"] * settings["n_steps"])),
-        "episodes_per_update": settings["n_envs"],
+        "num_envs": settings["n_envs"],
         "rollout_steps": settings["n_steps"],
         "actor_hidden_size": 64,
         "critic_hidden_size": 64,

@@ -4,15 +4,17 @@ import errno
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from longstride.api.interrupts import Interrupt, remembered_interrupt
 from longstride.commands.ab.mode import AB
+from longstride.commands.completion import completion_of
 from longstride.commands.doctor.mode import DOCTOR
 from longstride.commands.evaluate.mode import EVALUATE
 from longstride.commands.export.mode import EXPORT
-from longstride.commands.flags import asks_for_overview, overview, own_flags, read_flags
+from longstride.commands.flags import asks_for_overview, overview, own_flags, read_flags, without_effect
+from longstride.commands.init.mode import INIT
 from longstride.commands.mode import Call
 from longstride.commands.plan.mode import PLAN
 from longstride.commands.replay.mode import REPLAY
@@ -37,11 +39,13 @@ from longstride.learning.distributed.launch import Launch
 from longstride.output import keep_output, lost_output, note_error
 from longstride.process.recommend.mode import RECOMMEND
 from longstride.process.whatif.mode import WHATIF
+from longstride.setting_groups.former import renamed
 from longstride.settings import load_settings
-from longstride.terminal import console_of_output, say_error, say_on
+from longstride.terminal import console_of_output, make_console, say_error, say_on
 from longstride.text import Say
+from longstride.version import __version__
 
-MODES = (TRAIN, EVALUATE, REPORT, WHATIF, PLAN, DOCTOR, REPLAY, AB, RECOMMEND, EXPORT, SWEEP, TRACK)
+MODES = (TRAIN, EVALUATE, REPORT, WHATIF, PLAN, DOCTOR, REPLAY, AB, RECOMMEND, EXPORT, SWEEP, TRACK, INIT)
 """All modes, in the order of ``--help``."""
 
 _NO_THREADS = "can't start new thread", "Failed to create thread", "Resource temporarily unavailable"
@@ -113,7 +117,13 @@ def _print_error(error: UserError) -> None:
 
 
 def installed() -> int:
-    """Run the installed command ``longstride`` with hyperparameters.py of the working folder, if there is one."""
+    """Run the installed command ``longstride`` with hyperparameters.py of the working folder, if there is one.
+
+    Without any word it prints what it can do.
+    """
+    if not sys.argv[1:]:
+        print(overview(MODES))
+        return 0
     file = Path("hyperparameters.py")
     return main(default_file=file if file.is_file() else None)
 
@@ -134,20 +144,32 @@ def _run_mode(arguments: Sequence[str], default_file: Path | None) -> int:
     if asks_for_overview(arguments, MODES):
         print(overview(MODES))
         return 0
+    if arguments and arguments[0] == "--version":
+        print(f"longstride {__version__}")
+        return 0
+    if arguments and arguments[0].startswith("--print-completion"):
+        print(completion_of(MODES, arguments[0].partition("=")[2] or "".join(arguments[1:2])))
+        return 0
     mode, options = read_flags(arguments, MODES)
     own = own_flags(options)
     named = own.pop("hyperparameters")
     default_file = default_file if mode.reads_settings(own) and not named else None
-    settings = load_settings(named or default_file, options)
+    settings, options = load_settings(named or default_file, options), renamed(options)
     if mode is not TRAIN:
         Launch.from_environment().require_one_process(mode.name)
     say = say_on(console := console_of_output())
-    _say_settings(default_file, say)
+    _say_settings(default_file, settings.notes, say)
+    settings = settings.told(lambda note: None)
     code = mode.run(Call(settings, own, options, named, named or default_file, console, say))
+    if unread := without_effect(mode, options):
+        say_on(make_console(stderr=True))(unread)
     return code if mode.has_a_result(own) else _unless_lost(code)
 
 
-def _say_settings(file: Path | None, say: Say) -> None:
-    """Say that the settings file of the working folder was run; that of a checkout is named by its whole path."""
-    if file and not file.is_absolute() and os.environ.get("RANK", "0") == "0":
-        say(f"Settings from {file} of this folder.")
+def _say_settings(file: Path | None, notes: Iterable[str], say: Say) -> None:
+    """Say that the settings file of the working folder was run (that of a checkout is as usual), and the notes."""
+    if os.environ.get("RANK", "0") == "0":
+        if file and not file.is_absolute():
+            say(f"Settings from {file} of this folder.")
+        for note in notes:
+            say(note)

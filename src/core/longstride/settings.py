@@ -8,6 +8,7 @@ from typing import Any
 
 from longstride.config import Config, flag_of, validated
 from longstride.errors import UserError
+from longstride.setting_groups.former import renamed, sentences_about_names
 
 
 @dataclass(frozen=True)
@@ -64,14 +65,17 @@ def load_settings(file: Path | None, flags: Mapping[str, Any]) -> Settings:
         UserError: an unknown name, a wrong type or a value out of range.
     """
     values: dict[str, Any] = {}
+    notes = sentences_about_names(flags, flag_of)
     if file is not None:
         values = {name.lower(): value for name, value in _read_hyperparameters(file).items()}
+        notes += [f"{file}: {sentence}" for sentence in sentences_about_names(values, str.upper)]
         validated(values, {name: f"{file}: {name.upper()}" for name in values})
+    values, flags = renamed(values), renamed(flags)
     config = validated({**values, **flags}, {name: flag_of(name) for name in Config.model_fields})
     sources = {
         name: "flag" if name in flags else "file" if name in values else "default" for name in Config.model_fields
     }
-    return Settings(config, sources)
+    return Settings(config, sources, tuple(notes))
 
 
 def _read_hyperparameters(file: Path) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from commands.test_cli import ROOT, SMALL, TOYS, refused  # noqa: F401
 from longstride.cli import main
 from longstride.commands.ab import runs
 from longstride.commands.ab.side import read_side
-from longstride.config import Parser, add_flags, flags_of
 from longstride.own_files.marker import mark_folder
+from longstride.setting_flags import Parser, add_flags, flags_of
 from longstride.training.run_directory.lock import RunLock
 
 BANDIT = ["--simulator", f"{TOYS}:Bandit"]
@@ -54,7 +54,7 @@ class FakeRuns:
             {
                 **{"iteration": n, "steps": 10, "return": 1.0, "metrics": {}, "trajectory_sha256": f"{epochs}{n}"},
                 **{"simulation_seconds": jitter, "transfer_seconds": 0.0, "update_seconds": epochs / jitter},
-                **{"precision": "fp32", "batch_size": 64, "execution": "compiled"},
+                **{"precision": "fp32", "batch_size": 64, "execution": "numba"},
             }
             for n in (1, 2, 3)
         ]
@@ -92,7 +92,7 @@ def test_sides_take_turns_with_equal_seeds_and_a_slowdown_is_found_in_its_phase(
     assert "NUM_EPOCHS: 1 (A), 4 (B)." in out
     assert "Update: B takes 4 times as long as A" in out
     assert "first iteration (warm-up)" in out
-    assert "Both ran with compiled steps in fp32, minibatches of 1,024 samples." in out
+    assert "Both ran with numba steps in fp32, minibatches of 1,024 samples." in out
 
 
 def test_one_side_alone_is_compared_with_the_flags_of_both(tmp_path, fake_runs, capsys):

@@ -47,7 +47,7 @@ def examined(monkeypatch):
         cards = [of_catalogue(find_card(card))] if card else []
         install(monkeypatch, cards, cuda="12.8" if card else None)
         machine = replace(detect_machine(), physical_cores=8, usable_cores=8, cores_note="", system="Linux")
-        config = Config(**{"episodes_per_update": 64, "batch_size": 8192, **knobs})
+        config = Config(**{"num_envs": 64, "batch_size": 8192, **knobs})
         settings = replace(plan_settings(set_up(config, Shop())), samples=samples)
         plan, error = None, ""
         try:
@@ -145,7 +145,7 @@ def test_a_batch_too_small_for_the_card(examined):
     assert checks.batch(examined(batch_size=1024)).remedy == "--batch-size 2048"
     assert level(checks.batch, examined(batch_size=2048)) == "ok"
     assert level(checks.batch, examined("H100", batch_size=4096)) == "warning"
-    assert "EPISODES_PER_UPDATE" in checks.batch(examined(samples=2000)).remedy
+    assert "NUM_ENVS" in checks.batch(examined(samples=2000)).remedy
     assert level(checks.batch, examined(card=None, batch_size=64)) == "ok"
 
 
@@ -215,7 +215,7 @@ def test_the_command(tmp_path, capsys, monkeypatch):
 def test_the_settings_of_a_run_are_its_own_but_for_flags(tmp_path, capsys, monkeypatch):
     """The run had one thread too many for the machine and another simulator; neither is named in the command."""
     install(monkeypatch, [], cuda=None, driver=False)
-    values = {"simulator": "oracles.toy_simulators:Shop", "simulation_threads": 4096, "episodes_per_update": 3}
+    values = {"simulator": "oracles.toy_simulators:Shop", "simulation_threads": 4096, "num_envs": 3}
     (tmp_path / "config.json").write_text(json.dumps({"values": values, "sources": {}}))
     command = ["--mode", "doctor", "--run-directory", str(tmp_path)]
     assert main(command) == 0

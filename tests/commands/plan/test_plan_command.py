@@ -50,19 +50,19 @@ def test_the_loan_desk_fits_on_every_card_of_the_catalogue(card, desk):
 def test_what_does_not_fit_and_what_would(desk):
     """512 copies of 62,000 decisions of 1,246 bytes are 39.5 GB; 64 are 5 GB and joined with a second copy."""
     card = machine_with(find_card("RTX 3080"))
-    report = make_report(set_up(Config(episodes_per_update=512, device="cuda"), desk), card)
+    report = make_report(set_up(Config(num_envs=512, device="cuda"), desk), card)
     assert not report.fits
     assert report.memory.peak > report.room
     assert report.largest_minibatch == 0
-    copies = int(report.enough.removeprefix("--episodes-per-update "))
-    assert make_report(set_up(Config(episodes_per_update=copies), desk), card).fits
-    assert not make_report(set_up(Config(episodes_per_update=2 * copies), desk), card).fits
+    copies = int(report.enough.removeprefix("--num-envs "))
+    assert make_report(set_up(Config(num_envs=copies), desk), card).fits
+    assert not make_report(set_up(Config(num_envs=2 * copies), desk), card).fits
     tiny = card.with_gpu(replace(card.gpu, free_bytes=2**29))
     assert make_report(set_up(Config(), desk), tiny).enough == ""
 
 
 def test_a_plan_that_does_not_fit_is_one_for_the_cpu_and_the_command_is_one_that_fits(tmp_path, capsys):
-    arguments = ["--mode", "plan", "--gpu", "RTX 3080", "--episodes-per-update", "512", "--seed", "3"]
+    arguments = ["--mode", "plan", "--gpu", "RTX 3080", "--num-envs", "512", "--seed", "3"]
     assert main([*arguments, "--run-directory", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert "NVIDIA GeForce RTX 3080 has 10.00 GB of 10.00 GB free, too little for an update" in out
@@ -76,13 +76,13 @@ def test_a_plan_that_does_not_fit_is_one_for_the_cpu_and_the_command_is_one_that
 
 def test_savings_are_what_a_report_with_the_change_no_longer_needs(desk):
     machine = machine_with(find_card("A40"))
-    config = Config(use_mixed_precision=True, precision="fp32", episodes_per_update=4, batch_size=1024)
+    config = Config(use_mixed_precision=True, precision="fp32", num_envs=4, batch_size=1024)
     report = make_report(set_up(config, desk), machine)
     saved = {change.flag: change.saves for change in report.changes}
     assert "--precision bf16" not in saved, "it saves nothing: the peak is where the episodes are joined"
-    fewer = make_report(set_up(config.model_copy(update={"episodes_per_update": 2}), desk), machine)
-    assert saved["--episodes-per-update 2"] == pytest.approx(report.memory.peak - fewer.memory.peak, rel=0.01)
-    large = config.model_copy(update={"episodes_per_update": 1, "batch_size": 32_768})  # the peak is in a step
+    fewer = make_report(set_up(config.model_copy(update={"num_envs": 2}), desk), machine)
+    assert saved["--num-envs 2"] == pytest.approx(report.memory.peak - fewer.memory.peak, rel=0.01)
+    large = config.model_copy(update={"num_envs": 1, "batch_size": 32_768})  # the peak is in a step
     alone = make_report(set_up(large, desk), machine)
     saved = {change.flag: change.saves for change in alone.changes}
     half = make_report(set_up(large.model_copy(update={"precision": "bf16"}), desk), machine)
@@ -154,7 +154,7 @@ def test_the_plan_of_a_run_is_not_overwritten(tmp_path, capsys):
 
 
 def test_a_budget_becomes_episodes(tmp_path, capsys):
-    arguments = [*BANDIT, "--episodes-per-update", "3", "--run-directory", str(tmp_path), "--time-budget", "2h"]
+    arguments = [*BANDIT, "--num-envs", "3", "--run-directory", str(tmp_path), "--time-budget", "2h"]
     assert main([*arguments, "--device", "cpu"]) == 0
     budget = json.loads((tmp_path / "plan.json").read_text())["time_budget"]
     a_round = budget["simulation_seconds"] + budget["update_seconds"]

@@ -40,9 +40,7 @@ def test_the_edge(free, pinned, refused):
     if not refused:
         return require_room(SIX, host(free * MB), pinned)
     size = "1,190.0 MB" if pinned else "443.0 MB"
-    with pytest.raises(
-        UserError, match=rf"need {size} of memory .* but {free:,}.0 MB are free; lower EPISODES_PER_UPD"
-    ):
+    with pytest.raises(UserError, match=rf"need {size} of memory .* but {free:,}.0 MB are free; lower NUM_ENVS"):
         require_room(SIX, host(free * MB), pinned)
     return None
 
@@ -58,7 +56,7 @@ def test_the_update_counts_beside_the_trajectories():
 def test_episodes_that_may_be_shorter_are_refused_where_all_memory_would_not_hold_them():
     generous = replace(SIX, at_most=True)
     require_room(generous, replace(host(MB), total_bytes=443 * MB), False)
-    with pytest.raises(UserError, match=r"lower max_steps of the simulator \(if episodes are shorter\), EPISODES_PER_"):
+    with pytest.raises(UserError, match=r"lower max_steps of the simulator \(if episodes are shorter\), NUM_ENVS"):
         require_room(generous, replace(host(MB), total_bytes=442 * MB), False)
 
 

@@ -28,7 +28,7 @@ SETTINGS = PlanSettings(
     bytes_per_sample={False: 8000, True: 4000},
     widest_layer=256,
     parallel_episodes=1,
-    parallel_reason="EPISODES_PER_UPDATE is 1",
+    parallel_reason="NUM_ENVS is 1",
     rollout=HostRollout(copies=1, decisions=62_000, rows=160_000, bytes=9_540_000, pinned_bytes=190 * 10**6),
     simulation_threads=0,
     update_threads=0,
@@ -262,7 +262,7 @@ def test_the_printed_plan_of_a_gpu():
         "cudnn benchmark on: kernels are tried once for shapes that stay the same",
         "batch 32768: 62,000 samples, BATCH_SIZE 65,536, memory would allow 25,987,500",
         "microbatch 32768: the whole minibatch fits in memory",
-        "parallel episodes 1: EPISODES_PER_UPDATE is 1; 2,048, usual on this card, are for policies that act on a GPU",
+        "parallel episodes 1: NUM_ENVS is 1; 2,048, usual on this card, are for policies that act on a GPU",
         "trajectory 190.0 MB an iteration: 1 instance with 160,000 rows, allocated at once for the GPU to read; "
         "48.00 GB free",
         "simulation threads 1: one for each episode played at once (8 usable cores)",
@@ -284,13 +284,13 @@ def test_the_printed_plan_of_a_cpu_says_nothing_about_gpus():
         "precision fp32: the CPU updates in FP32",
         "batch 32768: 62,000 samples, BATCH_SIZE 65,536, memory would allow 4,199,999",  # 0.7 is a bit less in binary
         "microbatch 2048: activations of 2,048 samples stay in a core's caches; compiled steps cut it smaller",
-        "parallel episodes 1: EPISODES_PER_UPDATE is 1",
+        "parallel episodes 1: NUM_ENVS is 1",
         "trajectory 9.5 MB an iteration: 1 instance of 62,000 steps; 48.00 GB free",
         "simulation threads 1: one for each episode played at once (8 usable cores)",
         "lockstep 1: no more episodes than threads",
         "collect on cpu: COLLECT_ON is cpu",
         "update threads 8: 8 usable cores",
-        "update execution compiled: compiled kernels are faster than torch on the CPU, most of all for small networks",
+        "update execution numba: compiled kernels are faster than torch on the CPU, most of all for small networks",
     ]
 
 
@@ -306,8 +306,8 @@ def test_a_cpu_with_instructions_for_bf16_uses_them_when_told_to():
         ({"precision": "fp16"}, "PRECISION is fp16, but the update runs on the CPU, which has only BF16 beside FP32"),
         ({"precision": "bf16", "mixed_precision": False}, "USE_MIXED_PRECISION is False"),
         (
-            {"precision": "bf16", "update_execution": "compiled"},
-            "compiled, which knows only FP32, but PRECISION is bf16",
+            {"precision": "bf16", "update_execution": "numba"},
+            "numba, which knows only FP32, but PRECISION is bf16",
         ),
     ):
         with pytest.raises(UserError, match=sentence):
@@ -315,9 +315,9 @@ def test_a_cpu_with_instructions_for_bf16_uses_them_when_told_to():
 
 
 def test_a_cpu_compiles_steps_by_torch_when_told_to():
-    p = plan(machine(), update_execution="compile")
-    assert (p.executions, p.compile, p.graph_capture) == (("compile",), True, False)
-    assert p.reasons["update_execution"] == "UPDATE_EXECUTION is compile, checked against eager steps first"
+    p = plan(machine(), update_execution="torch_compile")
+    assert (p.executions, p.compile, p.graph_capture) == (("torch_compile",), True, False)
+    assert p.reasons["update_execution"] == "UPDATE_EXECUTION is torch_compile, checked against eager steps first"
 
 
 def test_checkpointing_is_for_the_user_to_switch_on():
@@ -329,9 +329,9 @@ def test_checkpointing_is_for_the_user_to_switch_on():
     here = plan(machine(), checkpointing=True)
     assert here.update_execution == "eager" and line in here.lines()
     with pytest.raises(
-        UserError, match="UPDATE_EXECUTION is compiled, which has no GRADIENT_CHECKPOINTING; drop one of the two"
+        UserError, match="UPDATE_EXECUTION is numba, which has no GRADIENT_CHECKPOINTING; drop one of the two"
     ):
-        plan(machine(), checkpointing=True, update_execution="compiled")
+        plan(machine(), checkpointing=True, update_execution="numba")
 
 
 @pytest.mark.parametrize(
@@ -401,15 +401,15 @@ def test_planning_does_not_ask_the_machine(monkeypatch):
 
 
 def test_how_steps_run_on_the_cpu():
-    assert plan(machine()).update_execution == "compiled"
+    assert plan(machine()).update_execution == "numba"
     assert plan(machine(), widest_layer=513).update_execution == "eager"
-    assert plan(machine(), widest_layer=513, update_execution="compiled").executions == ("compiled",)
+    assert plan(machine(), widest_layer=513, update_execution="numba").executions == ("numba",)
     insisting = plan(machine(), update_execution="eager")
     assert (insisting.executions, insisting.reasons["update_execution"]) == (("eager",), "UPDATE_EXECUTION is eager")
-    assert plan(machine(H200), device="cpu", update_execution="compiled").update_execution == "compiled"
+    assert plan(machine(H200), device="cpu", update_execution="numba").update_execution == "numba"
 
 
-@pytest.mark.parametrize("execution", ["graph", "compile_graph"])
+@pytest.mark.parametrize("execution", ["graph", "torch_compile_graph"])
 def test_what_is_for_a_gpu_is_refused_on_the_cpu(execution):
     refused = (
         f"UPDATE_EXECUTION is {execution}, which is for a GPU, but the update runs on the CPU \\(.+\\); set it to auto"
@@ -421,19 +421,19 @@ def test_what_is_for_a_gpu_is_refused_on_the_cpu(execution):
 
 
 def test_what_is_for_the_cpu_is_refused_on_a_gpu():
-    with pytest.raises(UserError, match="UPDATE_EXECUTION is compiled, which is for the CPU"):
-        plan(machine(H200), update_execution="compiled")
+    with pytest.raises(UserError, match="UPDATE_EXECUTION is numba, which is for the CPU"):
+        plan(machine(H200), update_execution="numba")
 
 
 @pytest.mark.parametrize(
     ("here", "wanted", "executions", "parts"),
     [
-        (machine(H200), "auto", ("eager", "graph", "compile", "compile_graph"), (True, True)),
+        (machine(H200), "auto", ("eager", "graph", "torch_compile", "torch_compile_graph"), (True, True)),
         (machine_with(find_card("A40")), "auto", ("eager", "graph"), (False, True)),
         (machine(H200), "eager", ("eager",), (False, False)),
         (machine(H200), "graph", ("graph",), (False, True)),
-        (machine_with(find_card("A40")), "compile", ("compile",), (True, False)),
-        (machine(H200), "compile_graph", ("compile_graph",), (True, True)),
+        (machine_with(find_card("A40")), "torch_compile", ("torch_compile",), (True, False)),
+        (machine(H200), "torch_compile_graph", ("torch_compile_graph",), (True, True)),
     ],
 )
 def test_how_steps_may_run_on_a_gpu(here, wanted, executions, parts):

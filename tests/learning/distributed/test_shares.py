@@ -24,7 +24,7 @@ def test_shares_are_whole_groups_one_after_another(size, more, group):
 
 
 def test_a_rank_without_an_instance_is_refused():
-    with pytest.raises(UserError, match=r"^2 processes share 1 environment instance, .* EPISODES_PER_UPDATE to 2 or"):
+    with pytest.raises(UserError, match=r"^2 processes share 1 environment instance, .* NUM_ENVS to 2 or"):
         share_of(1, 1, 0, 2)
     with pytest.raises(UserError, match=r"^3 processes share 2 groups of 4 environment instances, so .* to 12 or more"):
         share_of(8, 4, 1, 3)

@@ -49,7 +49,7 @@ def test_the_work_of_a_step_is_what_is_counted(name, precision, parts, checkpoin
 @pytest.mark.parametrize("name", ["small", "features", "squashed"])
 def test_the_launches_of_captured_steps_are_one_and_the_rest_is_replayed(name, parts):
     sizes = SHAPES[name], False, 512, 512 // parts
-    for captured, plain in (("graph", "eager"), ("compile_graph", "compile")):
+    for captured, plain in (("graph", "eager"), ("torch_compile_graph", "torch_compile")):
         one, many = step_work(*sizes, captured), step_work(*sizes, plain)
         assert (one.launches, one.replayed, many.replayed) == (1, many.launches, 0)
         assert (one.flops, one.traffic) == (many.flops, many.traffic)
@@ -66,7 +66,7 @@ def test_the_launches_of_compiled_steps_are_near_those_of_the_cpus_code(name, ke
     with CountedWork() as inside:
         torch.autograd.grad(stepper.loss(samples, weights).total, list(stepper.model.parameters()))
     outside = step.launches - inside.launches
-    assert step_work(shape, False, 512, 512, "compile").launches == pytest.approx(outside + kernels, rel=0.1)
+    assert step_work(shape, False, 512, 512, "torch_compile").launches == pytest.approx(outside + kernels, rel=0.1)
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from longstride.learning.step_selection.executor import Executor
 pytestmark = pytest.mark.slow
 
 SAMPLES, LARGEST = 250, 64
-ALL = ("eager", "graph", "compile", "compile_graph")
-SECONDS = {"eager": 4.0, "graph": 2.0, "compile": 3.0, "compile_graph": 1.0}
+ALL = ("eager", "graph", "torch_compile", "torch_compile_graph")
+SECONDS = {"eager": 4.0, "graph": 2.0, "torch_compile": 3.0, "torch_compile_graph": 1.0}
 
 
 def same(loss):
@@ -75,7 +75,7 @@ def eager_epochs(count, **changes):
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
-@pytest.mark.parametrize("fastest", ["graph", "compile", "compile_graph"])
+@pytest.mark.parametrize("fastest", ["graph", "torch_compile", "torch_compile_graph"])
 def test_the_fastest_runs_and_trying_leaves_no_trace(fastest, precision):
     setup = Setup(seconds={fastest: 0.5}, precision=precision)
     torch.manual_seed(3)
@@ -146,9 +146,9 @@ def test_compiled_steps_may_round_elsewhere_but_not_compute_something_else():
         def compiler(loss, other=other):
             return lambda samples, w, t: loss(samples._replace(advantages=other(samples.advantages)), w, t)
 
-        setup = Setup(("compile",), compiler=compiler)
+        setup = Setup(("torch_compile",), compiler=compiler)
         setup.epoch()
-        assert (setup.executor.execution == "compile") is used
+        assert (setup.executor.execution == "torch_compile") is used
         assert ("its gradient and that of eager steps are" in str(setup.runner.take_log()[0])) is not used
 
 
@@ -156,7 +156,7 @@ def failing(loss):
     raise NotImplementedError("no C++ compiler.\nA long story.")
 
 
-@pytest.mark.parametrize("executions", [("compile",), ("eager", "compile")])
+@pytest.mark.parametrize("executions", [("torch_compile",), ("eager", "torch_compile")])
 def test_what_fails_is_said_and_eager_steps_go_on(executions):
     setup, alone = Setup(executions, compiler=failing), Setup(("eager",))
     for each in (setup, alone):
@@ -164,7 +164,7 @@ def test_what_fails_is_said_and_eager_steps_go_on(executions):
     assert_same_bits(setup.state(), alone.state())
     assert setup.runner.take_log()[0] == [
         "Update execution: eager; ms a step: eager 1000.00.",
-        "Update execution: compile is not used: NotImplementedError: no C++ compiler.",
+        "Update execution: torch_compile is not used: NotImplementedError: no C++ compiler.",
     ]
 
 
@@ -233,14 +233,14 @@ def test_a_resumed_run_goes_on_with_what_was_chosen():
     setup.epoch()
     assert setup.executor.execution == "graph"
     assert [t.execution for t in setup.runner.take_log()[1]] == ["eager", "graph"]
-    insisting = Setup(("compile",))
+    insisting = Setup(("torch_compile",))
     insisting.runner.resume_with("graph")
     insisting.epoch()
-    assert insisting.executor.execution == "compile"
+    assert insisting.executor.execution == "torch_compile"
 
 
 def test_compiled_steps_are_prepared_once_for_each_shape():
-    setup = Setup(("compile",))
+    setup = Setup(("torch_compile",))
     setup.epoch()
     calls, gradients = [], setup.stepper.gradients
     setup.stepper.gradients = lambda *args: calls.append(args) or gradients(*args)
@@ -265,47 +265,53 @@ class Counting:
 @pytest.mark.parametrize(
     ("executions", "run_steps", "tried"),
     [
-        (("eager", "compile"), 100, False),  # 100 steps of 1 s, of which 60 % are 60 s, as long as compiling takes
-        (("eager", "compile"), 101, True),
-        (("eager", "graph", "compile"), 200, False),  # beside captured steps of 0.5 s
-        (("eager", "graph", "compile"), 201, True),
-        (("eager", "compile"), 0, True),  # nobody knows how long the run is
-        (("compile",), 1, True),  # insisted on
-        (("eager", "graph", "compile", "compile_graph"), 100, False),
+        (
+            ("eager", "torch_compile"),
+            100,
+            False,
+        ),  # 60 % of 100 steps of 1 s are as long as compiling takes
+        (("eager", "torch_compile"), 101, True),
+        (("eager", "graph", "torch_compile"), 200, False),  # beside captured steps of 0.5 s
+        (("eager", "graph", "torch_compile"), 201, True),
+        (("eager", "torch_compile"), 0, True),  # nobody knows how long the run is
+        (("torch_compile",), 1, True),  # insisted on
+        (("eager", "graph", "torch_compile", "torch_compile_graph"), 100, False),
     ],
 )
 def test_compiling_is_tried_where_the_run_is_long_enough_to_pay_for_it(executions, run_steps, tried):
     compiler, alone = Counting(), Setup(("eager",))
-    setup = Setup(executions, compiler=compiler, run_steps=run_steps, seconds={"compile": 9.0, "compile_graph": 9.0})
+    setup = Setup(
+        executions, compiler=compiler, run_steps=run_steps, seconds={"torch_compile": 9.0, "torch_compile_graph": 9.0}
+    )
     for each in (setup, alone):
         each.epoch()
     sentences, trials, _ = setup.runner.take_log()
     assert (compiler.asked > 0) is tried
-    assert ("compile" in {trial.execution for trial in trials}) is tried
+    assert ("torch_compile" in {trial.execution for trial in trials}) is tried
     assert any("is not tried" in sentence for sentence in sentences) is not tried
-    if executions != ("compile",):
+    if executions != ("torch_compile",):
         assert setup.executor.execution == ("graph" if "graph" in executions else "eager")
     assert_same_bits(setup.state(), alone.state() if setup.executor.execution == "eager" else eager_epochs(1)[0])
 
 
 def test_what_is_not_tried_is_said_with_the_figures_behind_it():
-    setup = Setup(("eager", "graph", "compile_graph"), run_steps=120, compiler=Counting())
+    setup = Setup(("eager", "graph", "torch_compile_graph"), run_steps=120, compiler=Counting())
     setup.epoch()
     assert setup.runner.take_log()[0] == [
         "Update execution: graph; ms a step: eager 1000.00, graph 500.00.",
-        "Update execution: compile_graph is not tried: it would save at most about 36 s of the run's 120 steps, and "
-        "compiling takes about 60 s (both assumed).",
+        "Update execution: torch_compile_graph is not tried: it would save at most about 36 s of the run's 120 steps, "
+        "and compiling takes about 60 s (both assumed).",
     ]
 
 
 def test_a_resumed_run_tries_what_was_compiled_however_few_steps_it_has():
-    setup = Setup(("eager", "compile"), run_steps=1, compiler=Counting())
-    setup.runner.resume_with("compile")
+    setup = Setup(("eager", "torch_compile"), run_steps=1, compiler=Counting())
+    setup.runner.resume_with("torch_compile")
     setup.epoch()
-    assert setup.executor.execution == "compile"
+    assert setup.executor.execution == "torch_compile"
 
 
-@pytest.mark.parametrize("execution", ["graph", "compile", "compile_graph"])
+@pytest.mark.parametrize("execution", ["graph", "torch_compile", "torch_compile_graph"])
 def test_slots_are_kept_grow_and_are_given_up_where_a_quarter_would_be_padding(execution):
     """In steps of 2, a thirty-second of the largest minibatch."""
     runner = Setup((execution,)).runner

@@ -27,10 +27,10 @@ EAGER = ExecutionTrial("eager", 3e-3, 0.1, "")
         ([ExecutionTrial("graph", 1e-3, 0.2, "")], "graph"),
         ([ExecutionTrial("graph", 4e-3, 0.2, "")], "eager"),
         ([ExecutionTrial("graph", 3e-3, 0.2, "")], "eager"),  # of equals the first, which is the simplest
-        ([ExecutionTrial("graph", None, 0.2, "it failed"), ExecutionTrial("compile", 2e-3, 30.0, "")], "compile"),
-        ([ExecutionTrial("graph", 1e-3, 0.2, "its weights differ"), ExecutionTrial("compile", 2e-3, 30.0, "")], "compile"),
-        ([ExecutionTrial("graph", 2e-3, 0.2, ""), ExecutionTrial("compile", 2.5e-3, 1.0, ""), ExecutionTrial("compile_graph", 1e-3, 1.0, "")],
-         "compile_graph"),
+        ([ExecutionTrial("graph", None, 0.2, "it failed"), ExecutionTrial("torch_compile", 2e-3, 30.0, "")], "torch_compile"),
+        ([ExecutionTrial("graph", 1e-3, 0.2, "its weights differ"), ExecutionTrial("torch_compile", 2e-3, 30.0, "")], "torch_compile"),
+        ([ExecutionTrial("graph", 2e-3, 0.2, ""), ExecutionTrial("torch_compile", 2.5e-3, 1.0, ""), ExecutionTrial("torch_compile_graph", 1e-3, 1.0, "")],
+         "torch_compile_graph"),
     ],
 )  # fmt: skip
 def test_the_fastest_without_a_problem_is_chosen(others, chosen):
@@ -41,11 +41,11 @@ def test_what_is_said():
     trials = [
         EAGER,
         ExecutionTrial("graph", 4.04e-4, 0.2, ""),
-        ExecutionTrial("compile", None, 9.0, "RuntimeError: no compiler"),
+        ExecutionTrial("torch_compile", None, 9.0, "RuntimeError: no compiler"),
     ]
     assert trial_lines(trials, "graph") == [
         "Update execution: graph; ms a step: eager 3.00, graph 0.40.",
-        "Update execution: compile is not used: RuntimeError: no compiler.",
+        "Update execution: torch_compile is not used: RuntimeError: no compiler.",
     ]
     assert trial_lines([], "eager") == []
 

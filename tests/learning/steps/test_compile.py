@@ -70,7 +70,7 @@ def test_coefficients_change_without_another_compilation_and_a_new_format_compil
 def test_compiled_epochs_are_eager_epochs():
     models = random_model("choices"), random_model("choices")
     executors = [Executor(toy_stepper(model, microbatch=16), "eager", compiler=traced) for model in models]
-    executors[0].use("compile")
+    executors[0].use("torch_compile")
     rollout = random_rollout(models[0], 128)
     for seed in range(2):
         batches = split(128, 32, np.random.default_rng(seed))

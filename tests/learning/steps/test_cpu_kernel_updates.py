@@ -32,7 +32,7 @@ def update(updater, kind="bandit") -> UpdateReport:
 
 
 def test_an_update_learns_the_same_as_torchs():
-    (eager, expected), (compiled, report) = updated("eager"), updated("compiled")
+    (eager, expected), (compiled, report) = updated("eager"), updated("numba")
     assert isinstance(compiled.stepper, KernelStepper)
     assert not isinstance(eager.stepper, KernelStepper)
     assert report.losses["initial_ratio_error"] < 1e-3
@@ -44,7 +44,7 @@ def test_an_update_learns_the_same_as_torchs():
 
 def test_coefficients_that_change_between_updates_hold():
     results = []
-    for execution in ("eager", "compiled"):
+    for execution in ("eager", "numba"):
         updater, _ = updated(execution)
         episodes = toy_episodes("bandit", toy_model("bandit"), 1)
         rollout = rollout_batch([e.trajectory for e in episodes], discounts_of(episodes))
@@ -55,7 +55,7 @@ def test_coefficients_that_change_between_updates_hold():
 
 
 def test_going_back_restores_weights_and_state():
-    updater, _ = updated("compiled")
+    updater, _ = updated("numba")
     good = {name: t.clone() for name, t in updater.stepper.optimizer_tensors().items()}
     weights = updater.model.flat.clone()
     update(updater)
@@ -66,7 +66,7 @@ def test_going_back_restores_weights_and_state():
 
 
 def test_an_update_none_of_whose_steps_is_finite_changes_nothing():
-    updater, _ = updated("compiled")
+    updater, _ = updated("numba")
     with torch.no_grad():
         updater.model.tensors["critic.0.weight"][0, 0] = np.nan
     report = update(updater)
@@ -95,7 +95,7 @@ def test_nothing_is_left_to_compile_when_updates_begin(kind, monkeypatch):
 
     for module, name in KERNELS:
         monkeypatch.setattr(module, name, noting(name, getattr(module, name)))
-    updater = toy_updater(toy_model(kind), executions=("compiled",))
+    updater = toy_updater(toy_model(kind), executions=("numba",))
     before = updater.model.flat.clone()
     updater.compile()
     compiled = set(asked)

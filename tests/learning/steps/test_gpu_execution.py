@@ -27,7 +27,7 @@ SHAPES = {
     "choices": mlp_spec((32, 64, 50), (32, 96, 1), space=MultiDiscrete([30, 20])),
     "squashed": mlp_spec((32, 64, 64, 6), (32, 96, 96, 1), space=Box([-1.0] * 6, [1.0] * 6, squashed=True)),
 }
-ALL = ("eager", "graph", "compile", "compile_graph")
+ALL = ("eager", "graph", "torch_compile", "torch_compile_graph")
 SAMPLES, SIZE = 16_384, 1024
 
 
@@ -92,7 +92,7 @@ def test_replays_are_eager_steps_to_the_bit(name, microbatch, precision):
     assert float(found[0]["skipped"].sum()) == 0.0
 
 
-@pytest.mark.parametrize("execution", ["compile", "compile_graph"])
+@pytest.mark.parametrize("execution", ["torch_compile", "torch_compile_graph"])
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
 @pytest.mark.parametrize("name", SHAPES)
 def test_compiled_gradients_are_within_the_tolerance(name, precision, execution):

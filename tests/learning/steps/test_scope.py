@@ -52,10 +52,10 @@ def test_another_family_or_algorithm_is_not_for_the_kernels():
 
 
 def test_a_plan_takes_torch_in_their_place_and_says_why(monkeypatch):
-    assert plan_run(set_up(Config(), Bandit()), HOST).update_execution == "compiled"
+    assert plan_run(set_up(Config(), Bandit()), HOST).update_execution == "numba"
     monkeypatch.setattr(build_plan, "unsupported", lambda *_: "compiled kernels do not compute this")
     plan = plan_run(set_up(Config(), Bandit()), HOST)
     assert (plan.update_execution, plan.executions) == ("eager", ("eager",))
     assert "update execution eager: compiled kernels do not compute this" in plan.lines()
     with pytest.raises(UserError, match="UPDATE_EXECUTION is compiled, but compiled kernels do not compute this; set"):
-        plan_run(set_up(Config(update_execution="compiled"), Bandit()), HOST)
+        plan_run(set_up(Config(update_execution="numba"), Bandit()), HOST)

@@ -140,7 +140,7 @@ def test_the_chosen_start_is_at_least_as_good_as_the_best_heuristic():
 
 
 def test_a_run_resumes_with_the_prior_that_it_began_with(tmp_path):
-    small = {"training_episodes": 1, "episodes_per_update": 1, "actor_hidden_size": 8, "critic_hidden_size": 8}
+    small = {"training_episodes": 1, "num_envs": 1, "actor_hidden_size": 8, "critic_hidden_size": 8}
     small |= {"num_hidden_layers": 1, "update_execution": "eager", "simulation_threads": 1}
     (tmp_path / "desk.json").write_text(json.dumps(scenario_content(sparse())))
     values = {**small, "scenario": str(tmp_path / "desk.json"), "run_directory": str(tmp_path / "run")}

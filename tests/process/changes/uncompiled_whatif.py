@@ -30,7 +30,7 @@ DESK = {
     "flow": {"seq": [{"task": "Check"}, {"task": "Decide"}]},
     "working_hours": {"clerk 1": [{"days": ["Monday", "Tuesday", "Friday"], "from": "00:00", "to": "24:00"}]},
 }
-SMALL = [*("--training-episodes", "1", "--episodes-per-update", "1"), *("--actor-hidden-size", "8")]
+SMALL = [*("--training-episodes", "1", "--num-envs", "1"), *("--actor-hidden-size", "8")]
 SMALL += ["--critic-hidden-size", "8", "--num-hidden-layers", "1", "--update-execution", "eager"]
 EPISODES = ["--evaluation-episodes", "2", "--simulation-threads", "1", "--no-report"]
 

@@ -22,7 +22,7 @@ from longstride.training.run_directory.metrics_log import read_metrics
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes of Linux")
 
 ROOT = Path(__file__).resolve().parents[3]
-SMALL = "--simulator cartpole --episodes-per-update 4 --rollout-steps 64 --actor-hidden-size 16 --critic-hidden-size 16"
+SMALL = "--simulator cartpole --num-envs 4 --rollout-steps 64 --actor-hidden-size 16 --critic-hidden-size 16"
 SMALL += " --num-hidden-layers 1 --batch-size 64 --device cpu --no-report"
 ENDLESS, LONG = 1_000_000, 240
 

@@ -41,9 +41,9 @@ def torch_settings():
 
 def test_a_smaller_rollout_that_fits_has_an_instance_for_each_rank():
     setup, small = set_up(Config(), Shop()), replace(CPU, free_bytes=2 << 30, total_bytes=2 << 30)
-    steps = re.fullmatch(r"--episodes-per-update 1 --rollout-steps (\d+)", build_plan.flags_that_fit(setup, small))[1]
+    steps = re.fullmatch(r"--num-envs 1 --rollout-steps (\d+)", build_plan.flags_that_fit(setup, small))[1]
     flags = build_plan.flags_that_fit(setup, small, ranks=3)
-    assert flags == f"--episodes-per-update 3 --rollout-steps {steps}"
+    assert flags == f"--num-envs 3 --rollout-steps {steps}"
 
 
 def test_the_lines_that_users_look_for_come_first_and_the_plan_after_them():
@@ -71,7 +71,7 @@ def test_the_lines_that_users_look_for_come_first_and_the_plan_after_them():
 
 def test_the_short_plan_of_a_cpu():
     plan = replace(plan_run(Config(num_epochs=1), Bandit(), CPU), parallel_episodes=1, simulation_threads=1)
-    plan = replace(plan, update_threads=2, batch_size=2048, microbatch=1024, update_execution="compiled")
+    plan = replace(plan, update_threads=2, batch_size=2048, microbatch=1024, update_execution="numba")
     assert plan.short_lines() == [
         f"collect 1 instance on 1 thread, {format_bytes(plan.trajectory_bytes)} of trajectories an iteration",
         "update fp32 on the CPU, minibatches of 2,048 in microbatches of 1,024, compiled steps on 2 threads",
@@ -88,9 +88,9 @@ def test_without_auto_batch_size_nothing_says_auto():
 @pytest.mark.parametrize(
     ("changes", "copies", "reason"),
     [
-        ({"episodes_per_update": 3}, 3, "EPISODES_PER_UPDATE is 3"),
+        ({"num_envs": 3}, 3, "NUM_ENVS is 3"),
         ({"rollout_steps": 25}, 1, "25 steps an iteration"),
-        ({"rollout_steps": 25, "episodes_per_update": 2}, 2, "EPISODES_PER_UPDATE is 2"),
+        ({"rollout_steps": 25, "num_envs": 2}, 2, "NUM_ENVS is 2"),
         ({}, 32, "parts of an episode each, as rollouts grow"),
         (
             {"grow_rollouts": False},
@@ -108,7 +108,7 @@ def test_where_the_number_of_episodes_comes_from(changes, copies, reason):
 def test_no_machine_changes_what_is_learned(card):
     """Minibatch and copies come from the user's file on every machine that has the memory for them."""
     machine = machine_with(find_card(card)) if card else CPU
-    for changes in ({}, {"auto_batch_size": False, "batch_size": 5000}, {"episodes_per_update": 7}):
+    for changes in ({}, {"auto_batch_size": False, "batch_size": 5000}, {"num_envs": 7}):
         simulator = load_simulator("process").simulator
         here, there = (plan_run(Config(**changes), simulator, m) for m in (machine, CPU))
         assert (here.batch_size, here.parallel_episodes) == (there.batch_size, there.parallel_episodes)

@@ -27,7 +27,7 @@ def counted(iterations, samples, batch, epochs=10):
 
 @pytest.mark.parametrize("batch", [100, 1000, 3000])
 def test_steps_of_rollouts_of_one_size_are_those_of_all_their_minibatches(batch):
-    steps, size = run_steps(batch, rollout_steps=1000, episodes_per_update=3, training_episodes=40, num_epochs=7)
+    steps, size = run_steps(batch, rollout_steps=1000, num_envs=3, training_episodes=40, num_epochs=7)
     assert size.samples == 3000
     assert steps == counted(40, 3000, batch, 7)
 

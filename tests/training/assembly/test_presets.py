@@ -86,7 +86,7 @@ def test_the_machines_part_is_that_of_no_preset(card, name):
     """A preset that replaced what a card needs by something generic is how ten times the time was once lost."""
     simulator = Bandit()
     machine = machine_with(card) if card else replace(machine_with(CARDS[0]), gpus=(), gpu_note="none")
-    settings = load_settings(None, {"episodes_per_update": "4"})  # a longer run may otherwise grow larger rollouts
+    settings = load_settings(None, {"num_envs": "4"})  # a longer run may otherwise grow larger rollouts
     plain = settings.config
     adjusted = with_preset(settings.changed({"preset": name}, "flag"), ITERATION_STEPS).config
     assert adjusted.training_episodes != plain.training_episodes, "the preset did something"
@@ -97,7 +97,7 @@ def test_the_machines_part_is_that_of_no_preset(card, name):
 
 def test_a_run_with_a_preset_records_where_its_values_come_from(tmp_path, capsys):
     arguments = ["--simulator", "oracles.toy_simulators:Bandit", "--device", "cpu", "--actor-hidden-size", "16"]
-    arguments += ["--critic-hidden-size", "16", "--num-hidden-layers", "1", "--episodes-per-update", "1"]
+    arguments += ["--critic-hidden-size", "16", "--num-hidden-layers", "1", "--num-envs", "1"]
     run = str(tmp_path / "run")
     short = [*arguments, "--training-episodes", "1", "--run-directory", run]
     assert main(["--preset", "quick_test", *short]) == 0
@@ -128,9 +128,9 @@ def test_a_policy_that_starts_from_a_rule_has_defaults_of_its_own():
     config, sources, (line,) = found.config, found.sources, found.notes
     assert (config.grow_rollouts, config.gae_lambda, config.batch_size) == (False, 0.97, 1024)
     assert (config.gamma, config.num_epochs) == (0.9, Config().num_epochs)
-    changed = WITH_PRIOR.keys() - {"gamma", "num_epochs"} | {"episodes_per_update"}
+    changed = WITH_PRIOR.keys() - {"gamma", "num_epochs"} | {"num_envs"}
     assert sources == {"num_epochs": "flag", **dict.fromkeys(changed, "prior")}
-    assert config.episodes_per_update == 1
+    assert config.num_envs == 1
     assert line.startswith("The policy starts from a rule of the simulator, so the defaults are others: GROW_ROLLOUTS")
     assert with_prior(Settings(Config()), Bandit()) == Settings(Config())
 
@@ -141,11 +141,11 @@ def test_a_policy_with_a_rule_plays_whole_episodes_of_about_62000_steps():
     def chosen(steps, sources=None, **values):
         ruled = Bandit()
         ruled.initial_logits, ruled.expected_steps = [0.0] * 4, steps
-        return with_prior(Settings(Config(**values), sources or {}), ruled).config.episodes_per_update
+        return with_prior(Settings(Config(**values), sources or {}), ruled).config.num_envs
 
     assert [chosen(steps) for steps in (62_000, 27_500, 5_000, 500_000, 10)] == [1, 2, 12, 1, 1024]
     assert chosen(62_000, algorithm="grpo") == 8
-    assert chosen(62_000, episodes_per_update=3) == 3
+    assert chosen(62_000, num_envs=3) == 3
     assert chosen(62_000, rollout_steps=100) == 0
     assert chosen(62_000, {"grow_rollouts": "flag"}) == 0
 
@@ -157,7 +157,7 @@ def test_a_rollout_whose_size_nobody_named_takes_at_most_4_gib():
         ruled = Bandit()
         ruled.initial_logits, ruled.expected_steps, ruled.observation_size = [0.0] * 4, steps, size
         found = with_prior(Settings(Config(**values)), ruled)
-        return found.config.episodes_per_update, found.config.rollout_steps, list(found.notes[1:])
+        return found.config.num_envs, found.config.rollout_steps, list(found.notes[1:])
 
     episodes, steps, (line,) = chosen(1_000)
     assert steps == 0
@@ -168,7 +168,7 @@ def test_a_rollout_whose_size_nobody_named_takes_at_most_4_gib():
     assert 0.99 * 2**32 < steps * 4 * 100_000 < 2**32
     assert f"a part of an episode, {steps:,} of about 500,000 steps" in line
     assert chosen(500_000, size=10) == (1, 0, [])
-    assert chosen(1_000, episodes_per_update=7) == (7, 0, [])
+    assert chosen(1_000, num_envs=7) == (7, 0, [])
     ungrown = set_up(Config(grow_rollouts=False, normalise_observations=False), _huge()).size
     assert ungrown.instances == 5  # of the usual 372 episodes of 1,000 steps
     assert ungrown.samples * 4 * 100_000 * 2 < 2**32
@@ -184,12 +184,11 @@ def _huge():
 def test_the_guides_preset_sets_sizes_that_nobody_chose(tmp_path):
     settings = with_defaults(load_settings(None, {"preset": "guide", "num_epochs": "3"}), Bandit())
     found = settings.config
-    assert (found.episodes_per_update, found.num_epochs, found.batch_size) == (1, 3, 65_536)
+    assert (found.num_envs, found.num_epochs, found.batch_size) == (1, 3, 65_536)
     assert (settings.sources["batch_size"], settings.sources["num_epochs"]) == ("preset", "flag")
     (note,) = settings.notes
     assert note == (
-        "Preset guide sets sizes of learning, for comparisons of speed, not for results: EPISODES_PER_UPDATE 1, "
-        "BATCH_SIZE 65,536."
+        "Preset guide sets sizes of learning, for comparisons of speed, not for results: NUM_ENVS 1, BATCH_SIZE 65,536."
     )
     assert with_preset(settings, ITERATION_STEPS) == settings
 

@@ -58,9 +58,9 @@ def test_short_episodes_are_played_in_as_many_instances_as_fill_a_rollout_up_to_
 
 
 def test_the_users_number_and_rollout_steps_come_first():
-    assert rollout_size(Shop(), episodes_per_update=3).instances == 3
+    assert rollout_size(Shop(), num_envs=3).instances == 3
     assert rollout_size(Shop(), rollout_steps=100).instances == 1
-    size = rollout_size(Shop(), rollout_steps=100, episodes_per_update=3)
+    size = rollout_size(Shop(), rollout_steps=100, num_envs=3)
     assert (size.instances, size.steps, size.expected_steps, size.samples) == (3, 100, 100, 300)
     assert size.in_words == "300 steps an iteration"
 
@@ -82,11 +82,11 @@ def arrays_of(collector):
 @pytest.mark.parametrize(
     ("simulator", "values"),
     [
-        (Shop, {"grow_rollouts": False, "episodes_per_update": 3}),
-        (Shop, {"rollout_steps": 100, "episodes_per_update": 3}),
+        (Shop, {"grow_rollouts": False, "num_envs": 3}),
+        (Shop, {"rollout_steps": 100, "num_envs": 3}),
         (Bandit, {"rollout_steps": 33}),
         (Shop, {"training_episodes": 2}),  # rollouts that grow
-        ("gymnasium:CartPole-v1", {"rollout_steps": 70, "episodes_per_update": 2}),
+        ("gymnasium:CartPole-v1", {"rollout_steps": 70, "num_envs": 2}),
     ],
 )
 def test_predicted_pinned_memory_is_what_collectors_allocate(simulator, values, monkeypatch):

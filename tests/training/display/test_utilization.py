@@ -39,7 +39,7 @@ def total(work):
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     monkeypatch.setattr(MetricsLog, "_open_board", lambda *_: None)
-    config = {"simulator": "oracles.toy_simulators:Shop", "training_episodes": 2, "episodes_per_update": 2}
+    config = {"simulator": "oracles.toy_simulators:Shop", "training_episodes": 2, "num_envs": 2}
     sizes = {"actor_hidden_size": 8, "critic_hidden_size": 8, "num_hidden_layers": 1, "num_epochs": 2}
     built = build_run(
         Settings(Config(**config, **sizes, device="cpu", run_directory=str(tmp_path))), False, lambda _: None
@@ -118,7 +118,7 @@ def test_a_phase_of_which_nvml_says_nothing():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no NVIDIA GPU here")
 def test_no_update_on_a_real_card_beats_its_peaks(tmp_path, monkeypatch):
     monkeypatch.setattr(MetricsLog, "_open_board", lambda *_: None)
-    config = Config(training_episodes=3, episodes_per_update=2, device="cuda", run_directory=str(tmp_path))
+    config = Config(training_episodes=3, num_envs=2, device="cuda", run_directory=str(tmp_path))
     build_run(Settings(config), False, lambda _: None).train(Console(file=io.StringIO()), lambda: False)
     for record in read_metrics(tmp_path):
         assert record["update_flops_per_second"] > 0

@@ -20,7 +20,7 @@ SMALL = [
     *(
         "--device",
         "cpu",
-        "--episodes-per-update",
+        "--num-envs",
         "2",
         "--rollout-steps",
         "100",
@@ -70,10 +70,10 @@ def test_resume_begins_new_episodes(cartpole, tmp_path):
 
 def test_resume_with_other_copies_is_refused(cartpole, capsys):
     same = ("CartPole-v1", 9, "--simulator-option", "max_episode_steps=30", "--resume")
-    assert train(cartpole, *same, "--episodes-per-update", "3") == 2
+    assert train(cartpole, *same, "--num-envs", "3") == 2
     assert capsys.readouterr().err == (
         f"error: The run in {cartpole} has 2 environment instances, each in an unfinished episode, not 3; resume with "
-        "EPISODES_PER_UPDATE = 2.\n"
+        "NUM_ENVS = 2.\n"
     )
 
 
@@ -151,7 +151,7 @@ def test_an_unknown_environment_is_one_sentence(mode, tmp_path, capsys):
 
 def test_it_learns_to_balance(tmp_path):
     """A random policy earns about 22; 16 rollouts of 2,048 decisions must bring 150."""
-    more = ("--rollout-steps", "0", "--num-epochs", "10", "--episodes-per-update", "1", "--batch-size", "256")
+    more = ("--rollout-steps", "0", "--num-epochs", "10", "--num-envs", "1", "--batch-size", "256")
     sizes = ("--actor-hidden-size", "64", "--critic-hidden-size", "64", "--num-hidden-layers", "2")
     assert train(tmp_path / "run", "CartPole-v1", 16, *more, *sizes) == 0
     records = read_metrics(tmp_path / "run")

@@ -33,7 +33,7 @@ EPISODES, SEED = 5, 4
 SHOP = {
     "simulator": "oracles.toy_simulators:Shop",
     "training_episodes": 5,
-    "episodes_per_update": 2,
+    "num_envs": 2,
     "actor_hidden_size": 16,
     "critic_hidden_size": 16,
     "num_hidden_layers": 2,
@@ -196,7 +196,7 @@ def test_a_resumed_run_is_evaluated_as_the_uninterrupted_one(evaluated, tmp_path
         assert (b["iteration"], b["best"], b["best_judged_by"]) == (d["iteration"], d["best"], "evaluations")
 
 
-GROWING = {"simulator": "oracles.toy_simulators:Bandit", "training_episodes": 1, "episodes_per_update": 0}
+GROWING = {"simulator": "oracles.toy_simulators:Bandit", "training_episodes": 1, "num_envs": 0}
 
 
 def without_asking(directory, **changes):
@@ -223,7 +223,7 @@ def test_a_run_whose_rollouts_grow_is_evaluated_unasked(tmp_path):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"episodes_per_update": 2},
+        {"num_envs": 2},
         {"evaluate_every": 0},
         {"simulator": "process", "grow_rollouts": True},
     ],

@@ -28,7 +28,7 @@ pytestmark = [
 ]
 ROOT = Path(__file__).resolve().parents[3]
 SMALL = [
-    *("--simulator", "cartpole", "--episodes-per-update", "2", "--rollout-steps", "64", "--device", "cpu"),
+    *("--simulator", "cartpole", "--num-envs", "2", "--rollout-steps", "64", "--device", "cpu"),
     *("--actor-hidden-size", "16", "--critic-hidden-size", "16", "--num-hidden-layers", "1", "--batch-size", "64"),
 ]
 WITHOUT_ROOTS_RIGHTS = ["--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search"]

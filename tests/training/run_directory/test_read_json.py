@@ -46,7 +46,7 @@ def damaged(content, data):
 def finished(tmp_path_factory):
     """A run of two iterations with an evaluation."""
     directory = tmp_path_factory.mktemp("json") / "run"
-    small = "--simulator cartpole --episodes-per-update 2 --rollout-steps 64 --actor-hidden-size 16 --no-report"
+    small = "--simulator cartpole --num-envs 2 --rollout-steps 64 --actor-hidden-size 16 --no-report"
     small += " --critic-hidden-size 16 --num-hidden-layers 1 --batch-size 64 --device cpu --training-episodes 2"
     assert main([*small.split(), "--run-directory", str(directory)]) == 0
     assert (

@@ -1,12 +1,14 @@
 """Reading the command line: which mode it names, and the flags of that mode."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from longstride.commands.mode import Mode
-from longstride.config import FURTHER, Config, Parser, add_flags, flag_of
+from longstride.config import Config, flag_of
 from longstride.errors import UserError, suggestion, this_command
+from longstride.setting_flags import FURTHER, Parser, add_flags
+from longstride.setting_groups.former import NEW_NAMES
 
 DEFAULT = "train"
 """The mode of a command line that names none."""
@@ -14,10 +16,11 @@ DEFAULT = "train"
 
 def make_parser(mode: Mode) -> Parser:
     """Return the parser of the flags that go with a mode."""
-    parser = Parser(prog=f"{this_command()} {mode.name}", description=mode.purpose, allow_abbrev=False)
+    name = f"{this_command()} {mode.name}"
+    parser = Parser(prog=name, usage=f"{name} [flags]", description=mode.purpose, allow_abbrev=False)
     parser.add_argument("--hyperparameters", type=Path, metavar="FILE", help="in place of hyperparameters.py")
     mode.add_flags(parser.add_argument_group(f"flags of {mode.name}"))
-    add_flags(parser)
+    add_flags(parser, mode.settings)
     return parser
 
 
@@ -28,13 +31,14 @@ def overview(modes: Sequence[Mode]) -> str:
     command = this_command()
     return "\n".join(
         [
-            f"usage: {command} MODE [flags]   or   {command} --mode MODE [flags]   (default: {DEFAULT})",
+            f"usage: {command} MODE [flags]   or   {command} --mode MODE [flags]",
             "",
             "Train and evaluate policies on long, single-stream simulations.",
             "",
             *lines,
             "",
-            f"{command} MODE --help lists the flags of a mode.",
+            f"{command} MODE --help lists the flags of a mode, each with its meaning and default.",
+            f"{command} --version prints the version, --print-completion SHELL a file for bash, zsh or tcsh.",
         ]
     )
 
@@ -95,7 +99,15 @@ def read_flags(arguments: Sequence[str], modes: Sequence[Mode]) -> tuple[Mode, d
 
 def own_flags(values: dict[str, Any]) -> dict[str, Any]:
     """Take what is no setting out of the values of flags, and return it."""
-    return {name: values.pop(name) for name in list(values) if name not in Config.model_fields}
+    settings = {*Config.model_fields, *NEW_NAMES}
+    return {name: values.pop(name) for name in list(values) if name not in settings}
+
+
+def without_effect(mode: Mode, options: Iterable[str]) -> str:
+    """Return a sentence about the settings that a command line names and its mode does not read; "" without any."""
+    unread = [flag_of(name) for name in options if name not in mode.settings]
+    verb = "has" if len(unread) == 1 else "have"
+    return f"{' and '.join(unread)} {verb} no effect in --mode {mode.name}." if unread else ""
 
 
 def _not_known(word: str, mode: Mode, parser: Parser, modes: Sequence[Mode]) -> str:

@@ -13,12 +13,12 @@ import psutil
 from rich.live import Live
 from rich.table import Table
 
-from longstride.config import Parser
 from longstride.errors import EXIT_BAD_INPUT, UserError
 from longstride.escaping import json_line
 from longstride.hardware.gpu_sampler import take_sample
 from longstride.hardware.nvml import ask, nvml
 from longstride.output import keep_output, lost_output
+from longstride.setting_flags import Parser
 from longstride.terminal import console_of_output
 from longstride.text import format_bytes
 

@@ -8,11 +8,29 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from longstride.config import Config
+from longstride.setting_groups.event_log import EventLog
+from longstride.setting_groups.service import Service
+from longstride.setting_groups.simulator import Simulation
 from longstride.settings import Settings
 from longstride.text import Say
 
 if TYPE_CHECKING:
     from argparse import _ArgumentGroup as Group
+
+
+OF_A_TRAINING = frozenset(Config.model_fields.keys() - Service.model_fields.keys())
+"""Settings that a training reads."""
+
+OF_SIMULATOR = frozenset(Simulation.model_fields.keys() | EventLog.model_fields.keys())
+"""Settings that say what is played."""
+
+OF_EPISODES = OF_SIMULATOR | {
+    *("seed", "evaluation_episodes", "run_directory", "simulation_threads", "episode_time_limit"),
+}
+"""Settings that whole episodes of fixed policies read."""
+
+OF_A_RUN = frozenset({"run_directory"})
+"""Settings of what only looks at a run."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +87,7 @@ class Mode:
         reads_settings: whether it reads a hyperparameters file that the command line does not name, by its own flags.
         has_a_result: whether its work is complete even if its output cannot be written.
         several: the setting of which it takes several values, the others as ``further_...``.
+        settings: settings that it reads. Flags of others are taken, too, and said to have no effect.
     """
 
     name: str
@@ -78,6 +97,7 @@ class Mode:
     reads_settings: Callable[[Mapping[str, Any]], bool] = _never
     has_a_result: Callable[[Mapping[str, Any]], bool] = _never
     several: str = ""
+    settings: frozenset[str] = OF_A_TRAINING
 
 
 def add_checkpoint(group: "Group") -> None:

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 Precision = Literal["bf16", "fp16", "fp32"]
-Execution = Literal["eager", "compiled", "compile", "graph", "compile_graph"]
+Execution = Literal["eager", "numba", "torch_compile", "graph", "torch_compile_graph"]
 """Execution of the update's steps: torch operation by operation; compiled kernels of our own, on the CPU only; compiled
 by torch; on a GPU captured as a CUDA graph, or compiled and captured."""
 
-COMPILED_BY_TORCH: frozenset[Execution] = frozenset({"compile", "compile_graph"})
-CAPTURED: frozenset[Execution] = frozenset({"graph", "compile_graph"})
+COMPILED_BY_TORCH: frozenset[Execution] = frozenset({"torch_compile", "torch_compile_graph"})
+CAPTURED: frozenset[Execution] = frozenset({"graph", "torch_compile_graph"})
 
 
 @dataclass(frozen=True)

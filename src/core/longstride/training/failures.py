@@ -35,7 +35,7 @@ def report_update_errors(updater: Updater, iteration: int, settings: TrainingSet
         sizes = {
             "batch-size": updater.settings.batch_size,
             "rollout-steps": settings.rollout_steps,
-            "episodes-per-update": settings.instances,
+            "num-envs": settings.instances,
         }
         command = settings.command_after(iteration)
         raise memory_error(error, iteration, command, sizes, updater.device.type == "cuda") from error

@@ -75,11 +75,11 @@ def _require_same_instances(trainer: Trainer, metadata: dict[str, Any], director
     if saved and present and saved != present:
         raise UserError(
             f"The run in {directory} has {saved} environment instances, each in an unfinished episode, not {present}; "
-            f"resume with EPISODES_PER_UPDATE = {saved}."
+            f"resume with NUM_ENVS = {saved}."
         )
     if bool(saved) != bool(present):
         kind = "rollouts of ROLLOUT_STEPS steps" if saved else "whole episodes (ROLLOUT_STEPS = 0)"
         raise UserError(
-            f"The run in {directory} collects {kind}; resume with GROW_ROLLOUTS, EPISODES_PER_UPDATE and ROLLOUT_STEPS "
+            f"The run in {directory} collects {kind}; resume with GROW_ROLLOUTS, NUM_ENVS and ROLLOUT_STEPS "
             "of its config.json."
         )

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from longstride.config import Config, Parser, add_flags, flags_of
+from longstride.config import Config
 from longstride.errors import UserError
+from longstride.setting_flags import Parser, add_flags, flags_of
 from longstride.settings import load_settings
 
 EPISODES = 3

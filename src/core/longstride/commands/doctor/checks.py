@@ -61,7 +61,7 @@ def device(run: DoctorInput) -> Finding:
         return Finding(name, "broken", run.plan_error.rstrip("."), "change the setting that the sentence names")
     if run.machine.gpu is None or run.gpu is not None:
         return Finding(name, "ok", f"{run.plan.device}: {run.plan.reasons['device']}")
-    remedy = "leave out --device cpu" if run.config.device == "cpu" else "free its memory or lower EPISODES_PER_UPDATE"
+    remedy = "leave out --device cpu" if run.config.device == "cpu" else "free its memory or lower NUM_ENVS"
     return Finding(name, "warning", f"{run.machine.gpu.name} is not used: {run.plan.reasons['device']}", remedy)
 
 
@@ -100,7 +100,7 @@ def utilisation(run: DoctorInput) -> Finding:
     if not busy:
         return _not_measured("utilisation", run)
     measured = f"{mean(busy):.0f} % busy in the updates of {len(busy)} iterations"
-    remedy = "raise BATCH_SIZE and EPISODES_PER_UPDATE; or --device cpu, which may be as fast for a small network"
+    remedy = "raise BATCH_SIZE and NUM_ENVS; or --device cpu, which may be as fast for a small network"
     return warn_if(mean(busy) < _IDLE_BELOW, "utilisation", measured, remedy)
 
 
@@ -140,7 +140,7 @@ def batch(run: DoctorInput) -> Finding:
     if run.config.batch_size < usual:
         remedy = f"--batch-size {min(usual, LARGEST_BATCH)}"
     elif run.samples < usual:
-        remedy = "raise EPISODES_PER_UPDATE or ROLLOUT_STEPS"
+        remedy = "raise NUM_ENVS or ROLLOUT_STEPS"
     else:
         remedy = "free memory of the GPU"
     return Finding("batch", "warning", f"{measured}; usual on this card: {usual:,}", remedy)
@@ -152,7 +152,7 @@ def episodes(run: DoctorInput) -> Finding:
     if run.records:
         samples = round(mean(run.figures("steps")))
         measured = f"{samples:,} steps an iteration in the run's metrics"
-    remedy = "raise EPISODES_PER_UPDATE, or ROLLOUT_STEPS for short episodes"
+    remedy = "raise NUM_ENVS, or ROLLOUT_STEPS for short episodes"
     return warn_if(samples < _FEW_SAMPLES, "episodes", measured, remedy)
 
 
@@ -187,7 +187,7 @@ def memory(run: DoctorInput) -> Finding:
     if not events:
         return Finding("memory", "ok", f"never ran out in {counted(len(run.records), 'iteration')}")
     measured = f"ran out {len(events)} times; the microbatch fell to {events[-1]['microbatch_after']:,}"
-    remedy = "lower BATCH_SIZE, then ROLLOUT_STEPS, then EPISODES_PER_UPDATE, then the network"
+    remedy = "lower BATCH_SIZE, then ROLLOUT_STEPS, then NUM_ENVS, then the network"
     return Finding("memory", "warning", measured, remedy)
 
 

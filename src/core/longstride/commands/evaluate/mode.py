@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from longstride.commands.mode import (
+    OF_EPISODES,
     Call,
     Mode,
     add_checkpoint,
@@ -39,4 +40,5 @@ EVALUATE = Mode(
     _add_flags,
     _run,
     without_checkpoint,
+    settings=OF_EPISODES,
 )

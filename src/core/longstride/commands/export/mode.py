@@ -22,4 +22,4 @@ def _run(call: Call) -> int:
     return run_export(call.settings, own["checkpoint"], own["output"], own["format"], call.console, call.say)
 
 
-EXPORT = Mode("export", "Export a policy: safetensors, ONNX, C.", _add_flags, _run)
+EXPORT = Mode("export", "Export a policy: safetensors, ONNX, C.", _add_flags, _run, settings=frozenset({"seed"}))

@@ -7,12 +7,13 @@ from rich.console import Console
 
 from longstride.commands.plan.report import PlanReport, make_report, print_report
 from longstride.commands.plan.time_estimate import Estimate, estimate_budget
-from longstride.config import Config, flags_of
+from longstride.config import Config
 from longstride.errors import UserError, this_command
 from longstride.escaping import shell_command
 from longstride.hardware.detect import detect_machine
 from longstride.hardware.planning.gpu_catalog import find_card, machine_with
 from longstride.hardware.planning.second_gpu import in_words
+from longstride.setting_flags import flags_of
 from longstride.settings import Settings
 from longstride.text import Say, format_bytes, format_duration
 from longstride.training.assembly.plan import announce
@@ -114,7 +115,7 @@ def _budget_lines(estimate: Estimate | None, budget: float | None) -> list[str]:
 def _command(settings: Settings, file: Path | None, report: PlanReport) -> str:
     """Return the command that trains as planned, with the flags of this one."""
     flags = ["--hyperparameters", str(file)] if file else []
-    sizes = ("episodes_per_update", "rollout_steps")
+    sizes = ("num_envs", "rollout_steps")
     left_out = [name for name in sizes if f"--{name.replace('_', '-')}" in report.enough]
     flags += flags_of(
         {n: getattr(settings.config, n) for n in settings.sources if settings.is_flag(n) and n not in left_out}

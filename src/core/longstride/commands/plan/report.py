@@ -124,7 +124,7 @@ def _changes(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, instan
     if instances > 1 and fixed:
         fewer = instances // 2
         description = f"{fewer} episodes an iteration in place of {instances}: noisier updates, more often"
-        flag = f"--episodes-per-update {fewer}"
+        flag = f"--num-envs {fewer}"
         changes.append(change(description, flag, samples=samples * fewer // instances, instances=fewer))
     return [each for each in changes if each.saves > 0]
 
@@ -133,8 +133,8 @@ def _enough(setup: Setup, gpu: Gpu, instances: int) -> str:
     """Return the flag of the largest halved number of episodes an iteration that fits; empty for none."""
     while instances > 1:
         instances //= 2
-        if has_room(gpu, plan_settings(setup.changed(episodes_per_update=instances))):
-            return f"--episodes-per-update {instances}"
+        if has_room(gpu, plan_settings(setup.changed(num_envs=instances))):
+            return f"--num-envs {instances}"
     return ""
 
 

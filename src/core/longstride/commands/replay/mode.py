@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from longstride.commands.mode import Call, Mode, add_trust
+from longstride.commands.mode import OF_A_RUN, Call, Mode, add_trust
 
 if TYPE_CHECKING:
     from argparse import _ArgumentGroup as Group
@@ -21,4 +21,4 @@ def _run(call: Call) -> int:
     return run_replay(call.settings, own["iteration"], own["trust_simulator"], call.console, call.say)
 
 
-REPLAY = Mode("replay", "Repeat an iteration step by step.", _add_flags, _run)
+REPLAY = Mode("replay", "Repeat an iteration step by step.", _add_flags, _run, settings=OF_A_RUN)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from longstride.commands.mode import Call, Mode
+from longstride.commands.mode import OF_A_RUN, Call, Mode
 
 if TYPE_CHECKING:
     from argparse import _ArgumentGroup as Group
@@ -18,4 +18,6 @@ def _run(call: Call) -> int:
     return run_report([*filter(None, [call.config.run_directory]), *(call.own.get("further_runs") or [])], call.say)
 
 
-REPORT = Mode("report", "Write report.html of one or several runs.", _add_flags, _run, several="run_directory")
+REPORT = Mode(
+    "report", "Write report.html of one or several runs.", _add_flags, _run, several="run_directory", settings=OF_A_RUN
+)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from pydantic import TypeAdapter
 
 from longstride.commands.fresh_process import last_words, run_fresh
-from longstride.config import flags_of
+from longstride.setting_flags import flags_of
 from longstride.training.run_directory.files import write_json
 from longstride.training.run_directory.metrics_log import NewRecords, whole_records
 from longstride.training.run_directory.ownership import remove_run

@@ -9,7 +9,7 @@ from typing import Any
 
 from longstride.config import Config, load_values
 from longstride.errors import UserError
-from longstride.removed_settings import refuse_removed
+from longstride.setting_groups.former import refuse_removed
 
 EXAMPLE = '--sweep "learning_rate_actor=1e-4..3e-3 log"'
 

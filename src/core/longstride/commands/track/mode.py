@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from longstride.commands.mode import Call, Mode, always
+from longstride.commands.mode import OF_A_RUN, Call, Mode, always
 
 if TYPE_CHECKING:
     from argparse import _ArgumentGroup as Group
@@ -19,4 +19,6 @@ def _run(call: Call) -> int:
     return run_track(call.config.run_directory, call.own["to"], call.own["follow"], call.say)
 
 
-TRACK = Mode("track", "Show a run in Weights & Biases or MLflow.", _add_flags, _run, has_a_result=always)
+TRACK = Mode(
+    "track", "Show a run in Weights & Biases or MLflow.", _add_flags, _run, has_a_result=always, settings=OF_A_RUN
+)

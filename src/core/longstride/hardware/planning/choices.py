@@ -34,9 +34,7 @@ def device(machine: Machine, settings: PlanSettings) -> tuple[Gpu | None, str]:
         return None, "DEVICE is cpu"
     elif not has_room(gpu, settings):
         problem = f"the {_free_memory(gpu)}, too little for an update"
-        remedy = (
-            "free its memory, lower EPISODES_PER_UPDATE, name another in CUDA_VISIBLE_DEVICES, or set DEVICE to cpu"
-        )
+        remedy = "free its memory, lower NUM_ENVS, name another in CUDA_VISIBLE_DEVICES, or set DEVICE to cpu"
     else:
         count = len(machine.gpus)
         more = (
@@ -90,7 +88,7 @@ def microbatch(batch: int, gpu: Gpu | None, room: int, execution: str, half: boo
     """Choose how many samples pass through the network at once; their gradients add up to the minibatch's."""
     if gpu is None:
         most = 2 * CPU_MICROBATCH if half else CPU_MICROBATCH
-        smaller = "; compiled steps cut it smaller" if execution == "compiled" else ""
+        smaller = "; compiled steps cut it smaller" if execution == "numba" else ""
         return min(batch, most), f"activations of {most:,} samples stay in a core's caches{smaller}"
     if batch <= room:
         return batch, "the whole minibatch fits in memory"
@@ -163,25 +161,25 @@ def update_execution(
         )
     if settings.widest_layer > _WIDEST_COMPILED:
         return "eager", f"torch is as fast with layers of more than {_WIDEST_COMPILED} units, and compiles nothing"
-    return "compiled", "compiled kernels are faster than torch on the CPU, most of all for small networks"
+    return "numba", "compiled kernels are faster than torch on the CPU, most of all for small networks"
 
 
 def _check_execution(
     wanted: Execution, settings: PlanSettings, gpu: Gpu | None, why_device: str, precision: Precision
 ) -> None:
     """Raise an error where UPDATE_EXECUTION cannot be had."""
-    if gpu and wanted == "compiled":
+    if gpu and wanted == "numba":
         problem = "which is for the CPU; set it to auto, or DEVICE to cpu"
     elif gpu is None and wanted in CAPTURED:
-        problem = f"which is for a GPU, but the update runs on the CPU ({why_device}); set it to auto, compiled, "
-        problem += "compile or eager"
+        problem = f"which is for a GPU, but the update runs on the CPU ({why_device}); set it to auto, numba, "
+        problem += "torch_compile or eager"
     elif wanted in COMPILED_BY_TORCH | CAPTURED and settings.varying_shapes:
         problem = f"but {settings.varying_shapes}; set it to auto or eager"
-    elif wanted == "compiled" and settings.kernel_problem:
+    elif wanted == "numba" and settings.kernel_problem:
         problem = f"but {settings.kernel_problem}; set it to auto or eager"
-    elif wanted == "compiled" and settings.checkpointing:
+    elif wanted == "numba" and settings.checkpointing:
         problem = "which has no GRADIENT_CHECKPOINTING; drop one of the two"
-    elif wanted == "compiled" and precision != "fp32":
+    elif wanted == "numba" and precision != "fp32":
         problem = f"which knows only FP32, but PRECISION is {precision}; drop one of the two"
     else:
         return

@@ -39,7 +39,7 @@ def require_room(rollout: HostRollout, machine: Machine, pinned: bool, update: i
         room, remedy = f"{format_bytes(machine.free_bytes)} are free", "set or lower ROLLOUT_STEPS, or free memory"
     raise UserError(
         f"The trajectories of an iteration need {size} of memory ({_shape_in_words(rollout, pinned)}){beside}, but "
-        f"{room}; lower {shorter}EPISODES_PER_UPDATE, {remedy}."
+        f"{room}; lower {shorter}NUM_ENVS, {remedy}."
     )
 
 

@@ -52,8 +52,8 @@ class Plan:
         """How steps may run: the chosen execution, or those to try."""
         if self.update_execution != "auto":
             return (self.update_execution,)
-        tried: dict[Execution, bool] = {"graph": self.graph_capture, "compile": self.compile}
-        tried["compile_graph"] = self.compile and self.graph_capture
+        tried: dict[Execution, bool] = {"graph": self.graph_capture, "torch_compile": self.compile}
+        tried["torch_compile_graph"] = self.compile and self.graph_capture
         return ("eager", *(execution for execution, allowed in tried.items() if allowed))
 
     def as_json(self) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class Plan:
         by = "" if self.collect_on == "cpu" else f", the policy answers on {self.collect_on}"
         trajectories = f"{format_bytes(self.trajectory_bytes)} of trajectories an iteration"
         micro = f" in microbatches of {self.microbatch:,}" if self.microbatch < self.batch_size else ""
-        steps = {"auto": "the fastest kind of steps", "compiled": "compiled steps"}
+        steps = {"auto": "the fastest kind of steps", "numba": "compiled steps"}
         how = steps.get(self.update_execution, f"{self.update_execution} steps")
         how += f" on {counted(self.update_threads, 'thread')}" if self.device == "cpu" else ""
         return [

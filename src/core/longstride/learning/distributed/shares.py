@@ -41,7 +41,7 @@ def share_of(instances: int, group_size: int, rank: int, size: int) -> Share:
             what = f"{counted(groups, 'group')} of {group_size} environment instances"
         raise UserError(
             f"{size} processes share {what}, so that some have nothing to play; start at most {groups}, or raise "
-            f"EPISODES_PER_UPDATE to {size * group_size} or more."
+            f"NUM_ENVS to {size * group_size} or more."
         )
     begin, end = (groups * k // size * group_size for k in (rank, rank + 1))
     return Share(begin, end - begin)

@@ -152,8 +152,11 @@ class StepRunner:
         return None if self._untried else self.executor.execution
 
     def resume_with(self, chosen: Execution | None) -> None:
-        """Choose what a resumed run had chosen, once that has been checked again, if there is a choice."""
-        if chosen and not self._insists:
+        """Choose what a resumed run had chosen, once that has been checked again, if there is a choice.
+
+        A run of an earlier version may name it otherwise; then the choice is made anew.
+        """
+        if chosen in ("eager", *self._untried) and not self._insists:
             self._untried, self._insists = [e for e in self._untried if e == chosen], True
 
     def take_log(self) -> SelectionLog:

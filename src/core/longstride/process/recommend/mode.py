@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from longstride.commands.mode import Call, Mode, add_checkpoint
+from longstride.commands.mode import OF_SIMULATOR, Call, Mode, add_checkpoint
 from longstride.process.recommend.service.processes.signals import end_well_while_starting
+from longstride.setting_groups.service import Service
 
 if TYPE_CHECKING:
     from argparse import _ArgumentGroup as Group
@@ -45,4 +46,5 @@ RECOMMEND = Mode(
     _add_flags,
     _run,
     has_a_result=_serves,
+    settings=OF_SIMULATOR | {*Service.model_fields, "run_directory"},
 )

@@ -2,7 +2,15 @@
 
 from typing import TYPE_CHECKING
 
-from longstride.commands.mode import Call, Mode, add_checkpoint, add_no_report, add_policies, without_checkpoint
+from longstride.commands.mode import (
+    OF_EPISODES,
+    Call,
+    Mode,
+    add_checkpoint,
+    add_no_report,
+    add_policies,
+    without_checkpoint,
+)
 
 if TYPE_CHECKING:
     from argparse import _ArgumentGroup as Group
@@ -35,5 +43,11 @@ def _run(call: Call) -> int:
 
 
 WHATIF = Mode(
-    "whatif", "Play changed scenarios with each policy.", _add_flags, _run, without_checkpoint, several="scenario"
+    "whatif",
+    "Play changed scenarios with each policy.",
+    _add_flags,
+    _run,
+    without_checkpoint,
+    several="scenario",
+    settings=OF_EPISODES,
 )

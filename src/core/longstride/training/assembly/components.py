@@ -128,7 +128,7 @@ def build_collector(setup: Setup, plan: Plan, ranks: Ranks = ALONE) -> Collector
         raise UserError(
             f"The system does not give the {format_bytes(asked)} that {share.count:,} "
             f"trajectories of up to {size.memory.rows:,} steps may take; lower max_steps of the simulator or "
-            "EPISODES_PER_UPDATE, or set or lower ROLLOUT_STEPS."
+            "NUM_ENVS, or set or lower ROLLOUT_STEPS."
         ) from error
 
 

@@ -64,5 +64,5 @@ def _require_playable(setup: Setup, rollout: RolloutPlan) -> None:
     if config.rollout_lag and grows(config, setup.simulator):
         raise UserError(
             "ROLLOUT_LAG plays the next rollout before its size is chosen; set GROW_ROLLOUTS to False, or "
-            "EPISODES_PER_UPDATE or ROLLOUT_STEPS to a size."
+            "NUM_ENVS or ROLLOUT_STEPS to a size."
         )

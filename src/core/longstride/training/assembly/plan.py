@@ -166,10 +166,10 @@ def flags_that_fit(setup: Setup, machine: Machine, ranks: int = 1) -> str:
     instances, steps = group_size(setup.config), 1 << max(setup.size.expected_steps.bit_length() - 1, 0)
     steps = min(steps, _MOST_STEPS)
     while steps >= _FEWEST_STEPS:
-        smaller = setup.changed(episodes_per_update=instances, rollout_steps=steps)
+        smaller = setup.changed(num_envs=instances, rollout_steps=steps)
         plan = plan_run(smaller, machine)
         if has_room(memory_of_players(smaller), machine, plan.device == "cuda", _update_on_host(smaller, plan)):
-            return f"--episodes-per-update {ranks * instances} --rollout-steps {steps}"
+            return f"--num-envs {ranks * instances} --rollout-steps {steps}"
         steps //= 2
     return ""
 

@@ -41,13 +41,13 @@ PRESETS = {
 }
 
 
-GUIDE: dict[str, Any] = {"episodes_per_update": 1, "num_epochs": 10, "batch_size": 65_536}
+GUIDE: dict[str, Any] = {"num_envs": 1, "num_epochs": 10, "batch_size": 65_536}
 """Preset "guide": sizes of learning, one episode an iteration and few large minibatches, for comparisons of speed."""
 
 LARGE_TRANSFORMER: dict[str, Any] = {
     **{"policy_network": "transformer", "actor_hidden_size": 1024, "critic_hidden_size": 1024},
     **{"num_hidden_layers": 8, "attention_heads": 16, "feed_forward_factor": 4, "context_length": 20},
-    **{"episodes_per_update": 256, "rollout_steps": 128, "batch_size": 32_768},
+    **{"num_envs": 256, "rollout_steps": 128, "batch_size": 32_768},
 }
 """Preset "large_transformer": sizes that a guide for trainers on an H100 arrives at, with rollouts of one minibatch."""
 
@@ -130,7 +130,7 @@ def _sizes_with_prior(config: Config, simulator: Simulator) -> tuple[dict[str, A
     most, usual = most_samples(config, simulator), round(_STEPS_WITH_PRIOR / episode)
     episodes = min(max(usual, 1), MOST_INSTANCES)
     fitting = min(episodes, max(most // episode, 1))
-    sizes = {"episodes_per_update": whole_groups(fitting, group)}
+    sizes = {"num_envs": whole_groups(fitting, group)}
     if episode > 2 * most and group == 1:  # a single trajectory is not copied for the update
         sizes["rollout_steps"] = 2 * most
         reason = f"a part of an episode, {2 * most:,} of about {episode:,} steps"
@@ -141,7 +141,7 @@ def _sizes_with_prior(config: Config, simulator: Simulator) -> tuple[dict[str, A
     each = format_bytes(LARGEST_ROLLOUT // most)
     return sizes, [
         f"An iteration plays {reason}: each step takes {each} with its copy for the update "
-        "(set EPISODES_PER_UPDATE or ROLLOUT_STEPS for another size)."
+        "(set NUM_ENVS or ROLLOUT_STEPS for another size)."
     ]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from longstride.config import Config, load_values
 from longstride.errors import UserError
-from longstride.removed_settings import REMOVED, sentences_about
+from longstride.setting_groups.former import REMOVED, sentences_about
 from longstride.settings import Settings
 from longstride.training.assembly.run_settings import read_config, require_own_hosts
 from longstride.training.run_directory.directory import RunDirectory

@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from longstride.config import LOG_LIMITS, Config, flags_of, load_values
+from longstride.config import LOG_LIMITS, Config, load_values
 from longstride.errors import UserError, this_command
 from longstride.escaping import shell_command, shell_word
+from longstride.setting_flags import flags_of
 from longstride.settings import Settings
 from longstride.simulators.loading import LoadedSimulator, load_simulator
 from longstride.text import Say

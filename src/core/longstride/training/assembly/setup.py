@@ -145,8 +145,8 @@ def _rollout_size(config: Config, simulator: Simulator, spec: PolicySpec) -> Rol
         return _growing_size(config, simulator, spec, group)
     steps = config.rollout_steps or simulator.default_rollout_steps or (0 if simulator.compiled else _ENVIRONMENT_STEPS)
     expected = steps or simulator.expected_steps or simulator.max_steps
-    if config.episodes_per_update:
-        instances, reason = config.episodes_per_update, f"EPISODES_PER_UPDATE is {config.episodes_per_update}"
+    if config.num_envs:
+        instances, reason = config.num_envs, f"NUM_ENVS is {config.num_envs}"
     elif steps:
         instances, reason = 1, f"{steps:,} steps an iteration"
     else:
@@ -165,7 +165,7 @@ def group_size(config: Config) -> int:
 
 def names_a_size(config: Config, simulator: Simulator) -> bool:
     """Return whether the user or the simulator named the size of a rollout."""
-    return bool(config.episodes_per_update or config.rollout_steps or simulator.default_rollout_steps)
+    return bool(config.num_envs or config.rollout_steps or simulator.default_rollout_steps)
 
 
 def grows(config: Config, simulator: Simulator) -> bool:
@@ -191,9 +191,9 @@ def require_groups(config: Config, simulator: Simulator) -> None:
             "ALGORITHM = 'grpo' gives the episodes of a group the same random streams, which a Gymnasium environment "
             "does not let be set; use ALGORITHM = 'ppo', or write the simulator for Longstride."
         )
-    if config.episodes_per_update % config.group_size:
+    if config.num_envs % config.group_size:
         raise UserError(
-            f"EPISODES_PER_UPDATE is {config.episodes_per_update}, which is not a multiple of GROUP_SIZE "
+            f"NUM_ENVS is {config.num_envs}, which is not a multiple of GROUP_SIZE "
             f"{config.group_size}; change one of them."
         )
 

@@ -7,9 +7,10 @@ import pytest
 pytest.importorskip("pydantic")
 
 from longstride.commands.sweep.space import read_space
-from longstride.config import Config, Parser, add_flags
+from longstride.config import Config
 from longstride.errors import UserError
-from longstride.removed_settings import REMOVED
+from longstride.setting_flags import Parser, add_flags
+from longstride.setting_groups.former import REMOVED
 from longstride.settings import load_settings
 from longstride.training.assembly.resumed_settings import resumed_settings
 from longstride.training.assembly.run_settings import settings_of_a_run

@@ -1,4 +1,4 @@
-"""Settings that earlier versions had: what old hyperparameters files and run directories may still name."""
+"""Settings of earlier versions: what old flags, hyperparameters files and run directories may still name."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -23,6 +23,36 @@ REMOVED = {
     "average_reward": Removed((False,), "a discounted sum of rewards is maximised"),
 }
 """Removed settings by their lower-case names."""
+
+NEW_NAMES = {"episodes_per_update": "num_envs"}
+"""Names of earlier versions, lower case, and their present ones. They are accepted until version 0.3."""
+
+NEW_VALUES = {
+    "update_execution": {"compiled": "numba", "compile": "torch_compile", "compile_graph": "torch_compile_graph"},
+}
+"""Values of earlier versions and their present ones, by lower-case name. They are accepted until version 0.3."""
+
+
+def renamed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values by lower-case names with present names and values. A present name wins over its former one."""
+    present = {NEW_NAMES.get(name, name): value for name, value in values.items() if name in NEW_NAMES}
+    present |= {name: value for name, value in values.items() if name not in NEW_NAMES}
+    return {name: present_value(name, value) for name, value in present.items()}
+
+
+def present_value(name: str, value: Any) -> Any:
+    """Return the present value for one that a lower-case name may have had in an earlier version."""
+    return NEW_VALUES[name].get(value, value) if name in NEW_VALUES and isinstance(value, str) else value
+
+
+def sentences_about_names(values: Mapping[str, Any], spell: Callable[[str], str]) -> list[str]:
+    """Return a sentence about each former name and value among values by lower-case names."""
+    names = [f"{spell(old)} is now called {spell(new)}." for old, new in NEW_NAMES.items() if old in values]
+    return names + [
+        f"{spell(name)}: {value} is now called {new[value]}."
+        for name, new in NEW_VALUES.items()
+        if isinstance(value := values.get(name), str) and value in new
+    ]
 
 
 def without_removed(values: Mapping[str, Any], where: Mapping[str, str], spell: Callable[[str], str]) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""--mode init: write a hyperparameters.py to edit."""

@@ -1,0 +1,1 @@
+"""The settings of a run in groups: name, type, default, bounds and meaning of each."""

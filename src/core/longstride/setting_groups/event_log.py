@@ -1,0 +1,73 @@
+"""Settings of the event log."""
+
+import threading
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from longstride.setting_groups.fields import FIELDS
+
+
+class EventLog(BaseModel):
+    """The event log from which a scenario is mined, and the limits of reading it."""
+
+    model_config = FIELDS
+
+    event_log: str = ""
+    """Event log from which the scenario is mined, instead of SCENARIO. CSV, XES, Excel, Parquet or OCEL 2.0; "" for
+    none."""
+
+    log_columns: str = ""
+    """Columns of a log with unusual names. "case=..,activity=..,resource=..,start=..,end=..". If starts and completions
+    have separate rows, add "transition=..,instance=.."."""
+
+    time_format: str = ""
+    """Format of a log's times. "day-first", "month-first", or a format of Python's strptime such as "%d/%m/%Y %H:%M".
+    "" is enough for ISO 8601, names of months, numbers since 1970, and dates like 31/12/2024."""
+
+    time_zone: str = ""
+    """Time zone of the people's working hours. A name such as "Europe/Berlin". Times without a UTC offset are in this
+    zone, others are converted. "" takes the times as they are, and refuses a mixture."""
+
+    object_type: str = ""
+    """Type of the objects that become cases in an object-centric log. Text, such as "orders" in a log of OCEL 2.0; ""
+    for the only type."""
+
+    skip_bad_rows: bool = False
+    """Leave out bad rows of a log. True lists them in refused_rows.csv of the run directory; False refuses such a
+    log."""
+
+    keep_duplicates: bool = False
+    """Keep repeated events of a log. They have the same case, activity, resource, start and end."""
+
+    log_arrivals: Literal["weekly", "replay"] = "weekly"
+    """Arrivals of a mined scenario. "weekly" draws them with the log's rate of each hour of the week, "replay" repeats
+    the logged times in every episode."""
+
+    log_max_bytes: int = Field(default=8_000_000_000, ge=1, lt=2**63)
+    """Largest log, in bytes, unpacked. Integer >= 1. The LOG_MAX_... limits protect against small files that become
+    huge. A log beyond a limit is refused with its name. Raise a limit for a genuine log, and lower the limits for logs
+    of unknown origin."""
+
+    log_max_unpacking: int = Field(default=200, ge=1, lt=2**63)
+    """Largest number of bytes that one byte of a gzip file or workbook may become, beyond 100 MB. Integer >= 1. Logs
+    rarely exceed 50."""
+
+    log_max_memory: int = Field(default=4_000_000_000, ge=1, lt=2**63)
+    """Largest number of bytes by which the process may grow while it reads a log. Integer >= 1. A CSV of 10 million
+    events takes about 2 GB, JSON 10 times its size."""
+
+    log_max_rows: int = Field(default=50_000_000, ge=1, lt=2**63)
+    """Largest number of rows or events of a log. Integer >= 1."""
+
+    log_max_columns: int = Field(default=1_000, ge=1, le=1_000_000)
+    """Largest number of columns of a log. Integer >= 1."""
+
+    log_max_sheets: int = Field(default=100, ge=1, le=1_000_000)
+    """Largest number of sheets of a workbook. Integer >= 1."""
+
+    log_max_nesting: int = Field(default=100, ge=10, le=100_000)
+    """Largest nesting of XML elements, or of JSON lists and objects. Integer >= 10."""
+
+    log_max_seconds: float = Field(default=60.0, ge=0, le=threading.TIMEOUT_MAX)
+    """Longest time without a new row of a log, in seconds. Number >= 0; 0 for no limit."""
