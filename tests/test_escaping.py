@@ -12,6 +12,7 @@ import string
 import subprocess
 
 import html5lib
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +23,7 @@ from longstride.escaping import (
     c_string,
     csv_cell,
     html_text,
+    json_line,
     json_text,
     markdown_text,
     plot_text,
@@ -159,6 +161,14 @@ def test_json_is_read_back_and_cannot_leave_a_script(value):
     text = json_text(value)
     assert json.loads(text) == value
     assert text.isascii() and not {"<", ">", "&"} & set(text)
+
+
+def test_json_has_null_for_what_it_cannot_hold_and_numbers_of_numpy_as_numbers():
+    value = {"a": [float("inf"), np.float32("nan"), (np.float64("-inf"), 1)], "b": np.arange(2), "c": np.bool_(True)}
+    for text in (json_text(value, indent=1), json_line(value)):
+        assert json.loads(text) == {"a": [None, None, [None, 1]], "b": [0, 1], "c": True}
+    with pytest.raises(TypeError, match="set is not JSON serializable"):
+        json_line({"a": {1}})
 
 
 @given(TEXT)

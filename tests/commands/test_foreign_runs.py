@@ -3,8 +3,10 @@
 import json
 import sys
 
+import numpy as np
 import pytest
 from helpers.exported_policies import model_of, save_run
+from oracles.toy_simulators import Shop
 
 pytest.importorskip("pydantic")
 pytest.importorskip("gymnasium")
@@ -164,6 +166,56 @@ def test_a_run_of_ones_own_needs_no_flag(own, monkeypatch, tmp_path, capsys):
     assert play(own) == 2
     assert "has changed since you trained on it; if you trust it, add --trust-simulator." in capsys.readouterr().err
     (own / "beside_mine.py").write_text(text)
+
+
+def test_from_another_folder_the_file_of_the_training_is_taken(own, monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("LONGSTRIDE_STATE", str(tmp_path))
+    monkeypatch.chdir(own)
+    train("mine.py:Mine", SMALL, run_directory=own / "elsewhere" / "run", quiet=True, report=False)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "mine.py").write_text((own / "mine.py").read_text() + "# another one\n")
+    monkeypatch.chdir(other)
+    capsys.readouterr()
+    assert play(own / "elsewhere") == 0
+    here = f"{own / 'mine.py'}, which the run was trained on; {other / 'mine.py'} is another file."
+    assert f"The simulator is that of {here}" in capsys.readouterr().out
+    assert play(own / "elsewhere", "--simulator", "mine.py:Mine") == 2
+    assert f"trained on {own / 'mine.py'}, and {other / 'mine.py'} is another file" in capsys.readouterr().err
+    assert play(own / "elsewhere", "--simulator", "mine.py:Mine", "--trust-simulator") == 0
+    changed = f"The run was trained on {own / 'mine.py'}; what follows is of {other / 'mine.py'}"
+    assert changed in capsys.readouterr().out
+    content = json.loads((own / "elsewhere" / "run" / "evaluation.json").read_text())
+    assert content["messages"][0].startswith(changed)
+    run = str(own / "elsewhere" / "run")
+    assert main(["--mode", "train", "--resume", "--run-directory", run, "--training-episodes", "2", "--no-report"]) == 0
+    assert here in capsys.readouterr().out
+
+
+def test_a_class_of_a_program_is_evaluated_by_that_program(own, monkeypatch, capsys):
+    class Mine(Shop):
+        pass
+
+    Mine.__module__, Mine.__qualname__ = "__main__", "Mine"
+    run = own / "program" / "run"
+    train(Mine(), SMALL, run_directory=run, quiet=True, report=False)
+    for more in ((), ("--trust-simulator",)):
+        assert play(own / "program", *more) == 2
+        error = capsys.readouterr().err
+        assert f"The simulator Mine of the run in {run} was defined in a program or a notebook" in error
+        assert f"longstride.evaluate({str(run)!r}, simulator)" in error
+    assert evaluate(run, Mine(), episodes=np.int64(2), policies=[], quiet=True).episodes == 2
+
+
+def test_an_evaluation_of_fewer_episodes_keeps_that_of_more(own, monkeypatch, capsys):
+    name, run = f"{own / 'mine.py'}:Mine", own / "run"
+    assert play(own, "--simulator", name, "--trust-simulator", "--evaluation-episodes", "3") == 0
+    capsys.readouterr()
+    assert play(own, "--simulator", name, "--trust-simulator") == 0
+    line = f"The evaluation of 3 episodes that was there is now {run / 'evaluation-3-episodes.json'}."
+    assert line in capsys.readouterr().out
+    files = [run / "evaluation-3-episodes.json", run / "evaluation.json"]
+    assert [json.loads(file.read_text())["episodes"] for file in files] == [3, 2]
 
 
 def test_a_report_shows_units_and_names_that_the_checkpoint_has(own, monkeypatch, capsys):

@@ -98,7 +98,7 @@ def test_decide_refuses_what_act_refuses():
     assert policy.decide(np.zeros(3, np.float32), np.array([False, True, False]))[1].tolist() == [0.0, 1.0, 0.0]
     with pytest.raises(UserError, match="mask allows no action; every choice needs an allowed value"):
         policy.decide(np.zeros(3, np.float32), np.zeros(3, np.bool_))
-    with pytest.raises(UserError, match="observation holds a NaN"):
+    with pytest.raises(UserError, match=r"observation\[0\] is nan"):
         policy.decide(np.full(3, np.nan, np.float32))
     with pytest.raises(UserError, match="decide is for Discrete actions"):
         random_policy(MultiDiscrete([2, 2])).decide(np.zeros(3, np.float32))
@@ -191,9 +191,16 @@ ROW, BATCH, NAN = np.zeros(3, np.float32), np.zeros((2, 3), np.float32), np.full
         ((np.array(["a", "b", "c"]),), "observation must be float32[3] or float32[B, 3], not <U1[3]."),
         ((1.0,), "observation must be float32[3] or float32[B, 3], not float64[]."),
         (([[1.0], [1.0, 2.0]],), "observation is a list of lists of different lengths; pass one NumPy array."),
-        ((NAN,), "observation holds a NaN or an infinite value."),
-        ((np.full(3, np.inf),), "observation holds a NaN or an infinite value."),
-        ((np.stack([ROW, NAN]),), "observation holds a NaN or an infinite value in row 1 of the batch."),
+        ((NAN,), "observation[0] is nan; numbers must be finite."),
+        ((np.full(3, np.inf),), "observation[0] is inf; numbers must be finite."),
+        (
+            (np.array([0.0, 1e300, 0.0]),),
+            "observation[1] is 1e+300, which is too large for float32 (at most 3.4e+38); scale it or clip it.",
+        ),
+        (
+            (np.stack([ROW, NAN]),),
+            "observation[1, 0] is nan; numbers must be finite.",
+        ),
         ((ROW, np.ones(4, np.int8)), "mask must be bool[4], not int8[4]."),
         ((ROW, np.ones((1, 4), bool)), "mask must be bool[4], not bool[1, 4]."),
         ((BATCH, np.ones(4, bool)), "mask must be bool[2, 4], not bool[4]."),
@@ -227,7 +234,7 @@ def test_wrong_features_and_masks_of_other_spaces():
         ),
         (with_features, (ROW, None, features.T), "features must be float32[4, 2], not float32[2, 4]."),
         (with_features, (BATCH, None, features), "features must be float32[2, 4, 2], not float32[4, 2]."),
-        (with_features, (ROW, None, features + np.nan), "features holds a NaN or an infinite value."),
+        (with_features, (ROW, None, features + np.nan), "features[0, 0] is nan; numbers must be finite."),
         (several, (ROW, np.arange(5) < 3), "mask allows no action; every choice needs an allowed value."),
         (
             random_policy(Box([0.0], [1.0])),

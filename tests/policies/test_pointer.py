@@ -112,7 +112,7 @@ def test_a_loaded_policy_chooses_a_place_in_each_list():
         ({"mask": np.ones(3, np.bool_)}, "leave mask out"),
         ({"features": np.zeros((0, 4), np.float32)}, "lists no action"),
         ({"features": np.zeros((3, 5), np.float32)}, r"features must be float32\[n, 4\], not float32\[3, 5\]"),
-        ({"features": np.full((2, 4), np.nan, np.float32)}, "features holds a NaN"),
+        ({"features": np.full((2, 4), np.nan, np.float32)}, r"features\[0, 0\] is nan"),
         ({"observation": np.zeros(6, np.float32)}, r"observation must be float32\[5\], not float32\[6\]"),
         ({"observation": np.zeros((2, 5), np.float32)}, "needs a list of B arrays"),
     ],

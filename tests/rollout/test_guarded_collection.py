@@ -74,7 +74,7 @@ class Trap(Simulator):
 
 
 FALLS = {
-    1: "observe wrote nan at 1",
+    1: r"observation\[1\] is nan",
     2: "allowed no action",
     3: r"ValueError: no such shelf \(line \d+ of .*: raise ValueError",
     4: r"divide by zero.*state\.length = 5 // ",

@@ -194,7 +194,7 @@ def test_masks_come_from_the_method_too():
     [
         ("shape", r"observation has shape \(1, 2\), declared is \(2,\)"),
         ("dtype", r"observation has dtype <U1, declared is float32"),
-        ("nan", "NaN or an infinite value"),
+        ("nan", r"observation\[0\] is nan; numbers must be finite"),
         ("reward", "step returned the reward inf"),
         ("raise", "step failed with ValueError: the legs broke"),
         ("mask", "the action mask has 2 values, not 3"),
@@ -218,7 +218,7 @@ def test_an_info_that_is_none_is_named():
 
 def test_a_nan_within_a_rollout_is_found_by_the_policy():
     collector, model = new_collector(WALK, {"fault": "nan"}, 9)
-    with pytest.raises(SimulatorError, match="episode 0 of instance 0, step 3: the observation holds a NaN"):
+    with pytest.raises(SimulatorError, match=r"episode 0 of instance 0, step 3: observation\[0\] is nan"):
         collected(collector, model)
 
 

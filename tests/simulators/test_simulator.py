@@ -5,7 +5,7 @@ import pytest
 from oracles.toy_simulators import Bandit
 
 from longstride.errors import UserError
-from longstride.simulators.simulator import Simulator
+from longstride.simulators.simulator import Simulator, metrics_of, new_state
 from longstride.simulators.validate import require_complete
 
 
@@ -49,20 +49,35 @@ def test_a_missing_function_is_named(missing):
     [
         (
             {"main_metric": "cahs"},
-            "Shop.main_metric names 'cahs', which is no metric of metrics_dtype; did you mean cash?",
+            "Bandit.main_metric names 'cahs', which is no metric of metrics_dtype; did you mean cash?",
         ),
-        ({"metric_units": {"profit": "EUR"}}, "Shop.metric_units names 'profit', .* there are return, cash"),
-        ({"metrics_dtype": np.dtype([("return", float)])}, "Shop.metrics_dtype: every episode has its return"),
-        ({"heuristics": {"trained": None}}, "Shop.heuristics has 'trained', the name of a trained policy's row"),
-        ({"bounds": {"untrained": None}}, "Shop.bounds has 'untrained'"),
+        ({"metric_units": {"profit": "EUR"}}, "Bandit.metric_units names 'profit', .* there are return, cash"),
+        ({"metrics_dtype": np.dtype([("return", float)])}, "Bandit.metrics_dtype: every episode has its return"),
+        ({"heuristics": {"trained": None}}, "Bandit.heuristics has 'trained', the name of a trained policy's row"),
+        ({"bounds": {"untrained": None}}, "Bandit.bounds has 'untrained'"),
         ({"heuristics": {"x": None}, "bounds": {"x": None}}, "a heuristic and a bound of the name 'x'"),
-        ({"references": {"optimum": "four"}}, r"Shop.references\['optimum'\] must be a finite number, not 'four'"),
+        ({"references": {"optimum": "four"}}, r"Bandit.references\['optimum'\] must be a finite number, not 'four'"),
         ({"references": {"optimum": np.nan}}, "must be a finite number, not nan"),
-        ({"labels": {"action": ["a"]}}, r"Shop.labels\['action'\] must be 4 texts, not \['a'\]"),
-        ({"labels": {"actions": ["a"]}}, "Shop.labels has no 'actions'; did you mean action?"),
+        ({"labels": {"action": ["a"]}}, r"Bandit.labels\['action'\] must be 4 texts, not \['a'\]"),
+        ({"labels": {"actions": ["a"]}}, "Bandit.labels has no 'actions'; did you mean action?"),
     ],
 )
 def test_what_only_an_evaluation_or_an_export_would_show_is_refused_before_a_training(attributes, sentence):
     shop = {"metrics_dtype": np.dtype([("cash", float)]), **attributes}
     with pytest.raises(UserError, match=sentence):
-        require_complete(type("Shop", (Bandit,), shop)())
+        require_complete(type("Bandit", (Bandit,), shop)())
+
+
+@pytest.mark.filterwarnings("error")
+def test_sizes_of_numpy_become_int_and_infinite_metrics_are_left_out():
+    class Sized(Bandit):
+        observation_size, max_steps = np.int64(Bandit.observation_size), np.uint8(20)
+        metrics_dtype = np.dtype([(name, np.float64) for name in ("nan", "inf", "huge", "one")] + [("two", "f8", (2,))])
+
+        def episode_metrics(state, parameters, metrics):
+            metrics.inf, metrics.huge, metrics.one, metrics.two = np.inf, 1e200, 1.0, [1.0, -np.inf]
+
+    simulator = Sized()
+    require_complete(simulator)
+    assert (type(simulator.observation_size), type(simulator.max_steps)) == (int, int)
+    assert metrics_of(simulator, new_state(simulator)) == {"one": 1.0}

@@ -100,3 +100,13 @@ def test_what_does_not_go_with_a_space_is_a_sentence(simulator, attributes, sent
 
 def test_initial_logits_of_choices_are_as_many_as_their_values():
     require_complete(changed(Choices, initial_logits=np.zeros(9)))
+
+
+def test_sizes_are_integers_of_any_kind_and_become_int():
+    space = Discrete(np.array([5, 9]).argmax() + 1)
+    assert (space, type(space.n)) == (Discrete(2), int)
+    several = MultiDiscrete(np.array([[1, 3], [2, 0]]).max(axis=1))
+    assert (several, {type(n) for n in several.sizes}) == (MultiDiscrete([3, 2]), {int})
+    for wrong in (np.float64(2.0), np.bool_(True), np.int64(0), "2"):
+        with pytest.raises(ValueError, match="needs a positive integer, not"):
+            Discrete(wrong)

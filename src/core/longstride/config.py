@@ -43,7 +43,7 @@ class Config(Service, Machine, Learning, Policy, EventLog, Simulation, Run):  # 
     if not TYPE_CHECKING:  # type checkers and editors derive the names from the fields
 
         def __init__(self, **values: Any) -> None:
-            values = without_removed(renamed(values), {}, str.lower)
+            values = without_removed(renamed({n: _plain(value) for n, value in values.items()}), {}, str.lower)
             _refuse_unknown(values, {}, str.lower)
             try:
                 super().__init__(**values)
@@ -51,6 +51,15 @@ class Config(Service, Machine, Learning, Policy, EventLog, Simulation, Run):  # 
                 problem = error.errors()[0]
                 message = problem["msg"].removeprefix("Input should be ").removeprefix("input was not ")
                 raise UserError(f"{problem['loc'][0]}: {problem['input']!r} should be {message}.") from None
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with numbers, truth values and arrays of NumPy as those of Python."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 LOG_LIMITS = tuple(name for name in Config.model_fields if name.startswith("log_max_"))

@@ -6,11 +6,12 @@ Control characters are written as escapes such as ``\x1b`` everywhere, since ter
 
 import html
 import json
+import math
 import os
 import re
 import shlex
 import string
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 _CONTROLS = re.compile(
@@ -78,11 +79,43 @@ def _is_number(text: str) -> bool:
 def json_text(value: Any, indent: int | None = None) -> str:
     """Return a value as JSON of ASCII characters, which can also stand in a ``<script>`` of HTML.
 
+    Numbers that JSON does not have, NaN and infinite ones, become null.
+
     Raises:
         TypeError: JSON has no such value.
     """
-    text = json.dumps(value, indent=indent)
+    text = json_line(value, indent)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def json_line(value: Any, indent: int | None = None) -> str:
+    """Return a value as :func:`json_text` does, on one line without an indent, with ``<``, ``>`` and ``&`` as they are.
+
+    Raises:
+        TypeError: JSON has no such value.
+    """
+    try:
+        return json.dumps(value, indent=indent, allow_nan=False, default=_plain)
+    except ValueError:
+        return json.dumps(_finite(value), indent=indent, allow_nan=False, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """Return a number or an array of NumPy as one of Python."""
+    if not hasattr(value, "tolist"):
+        raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+    return value.tolist()
+
+
+def _finite(value: Any) -> Any:
+    """Return JSON values with None for each number that is NaN or infinite."""
+    if isinstance(value, Mapping):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    if hasattr(value, "tolist") and not isinstance(value, float):
+        return _finite(value.tolist())
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def plot_text(text: str) -> str:

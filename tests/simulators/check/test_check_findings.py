@@ -301,8 +301,8 @@ class WrongMetric(Walk):
 @pytest.mark.parametrize(
     ("simulator", "part"),
     [
-        (NanObservation, "episode 0, step 3: observe wrote nan at 1; write finite numbers"),
-        (InfiniteObservation, "episode 0, step 2: observe wrote inf at 0; write finite numbers"),
+        (NanObservation, "episode 0, step 3: observation[1] is nan; numbers must be finite"),
+        (InfiniteObservation, "episode 0, step 2: observation[0] is inf; numbers must be finite"),
         (InfiniteReward, "step 3: step returned the reward inf; return a finite number"),
         (InfiniteFeatures, "step 2: action_features wrote a NaN or an infinite value"),
         (FeaturesForbid, "step 0: action_features changed the mask"),
@@ -695,7 +695,7 @@ class Unfilled(Walk):
 @pytest.mark.parametrize(
     ("simulator", "parts"),
     [
-        (Unfilled, ["episode_metrics left NaN in average in every episode that was played"]),
+        (Unfilled, ["episode_metrics left NaN or an infinite number in average in every episode that was played"]),
         (
             Scales,
             ["observe writes very different scales: the standard deviation is ", " at 0 and ", "NORMALISE_OBSERV"],

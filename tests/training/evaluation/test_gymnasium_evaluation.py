@@ -112,6 +112,21 @@ def test_an_environment_that_never_ends_is_stopped_and_it_says_so(tmp_path, monk
     ) in capsys.readouterr().out
 
 
+def test_every_environment_is_closed_after_a_training_an_evaluation_and_an_error(tmp_path, monkeypatch, capsys):
+    closed = []
+    monkeypatch.setattr("oracles.toy_environments.Walk.close", lambda env: closed.append(len(env.received)))
+    run = tmp_path / "run"
+    assert train(run, "LongstrideWalk-v0", 1, "--simulator-option", "cut=20") == 0
+    assert closed == [0, 200, 100], "one for its spaces, and two instances of which the first has warmed up"
+    closed.clear()
+    assert main(["--mode", "evaluate", "--checkpoint", str(run), "--evaluation-episodes", "2", "--no-report"]) == 0
+    assert closed == [0, 4 * 2 * 20]
+    closed.clear()
+    assert train(tmp_path / "other", "LongstrideWalk-v0", 1, "--simulator-option", "fault=raise") == 2
+    assert "ValueError: the legs broke (line" in capsys.readouterr().err
+    assert closed == [0, 4]
+
+
 def recording(seen):
     from oracles.toy_environments import Walk
 

@@ -8,7 +8,7 @@ from longstride.policies.families.families import family_of
 from longstride.settings import Settings
 from longstride.simulators.loading import LoadedSimulator, built_in_from_source, from_source
 from longstride.simulators.simulator import Simulator
-from longstride.simulators.source_files import SOURCE_SHA256
+from longstride.simulators.source_files import SOURCE_FILE, SOURCE_SHA256, located
 from longstride.training.assembly.run_settings import load_configured
 from longstride.training.assembly.simulator_trust import Consent, require_trusted
 
@@ -33,13 +33,15 @@ def simulator_of(
     if names_simulator(settings):
         consent = Consent(named=True, trusted=trusted)
         present = {"simulator": config.simulator, "options": config.simulator_options}
-        require_trusted({**present, SOURCE_SHA256: source.get(SOURCE_SHA256, "")}, checkpoint, consent)
-        loaded = with_settings_of(load_configured(config), source)
+        recorded = {key: source[key] for key in (SOURCE_SHA256, SOURCE_FILE) if key in source}
+        require_trusted({**present, **recorded}, checkpoint, consent)
+        loaded = with_settings_of(load_configured(config), source).compared_with(source)
     else:
         named = settings.sources["simulator"] == "file" and config.simulator == source.get("simulator")
-        require_trusted(source, checkpoint, Consent(named, trusted))
+        found, note = located(source)
+        require_trusted(found, checkpoint, Consent(named, trusted))
         changes = config.simulator_options if settings.is_flag("simulator_options") else {}
-        loaded = from_source(source, changes)
+        loaded = from_source(found, changes).compared_with(source, note)
     require_same_simulator(loaded.simulator, metadata, checkpoint)
     return loaded
 

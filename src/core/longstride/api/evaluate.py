@@ -11,8 +11,9 @@ from longstride.api.compare_policies import closing_lines, compare_policies, epi
 from longstride.api.train import TrainingRun, console_for, import_pandas, load, require_named
 from longstride.config import Config
 from longstride.errors import UserError
-from longstride.simulators.loading import from_source
+from longstride.simulators.loading import LoadedSimulator, from_source
 from longstride.simulators.simulator import Simulator
+from longstride.simulators.source_files import located
 from longstride.terminal import make_console, say_on
 from longstride.training.assembly.simulator_trust import Consent, require_trusted
 from longstride.training.display.notebook import html_of
@@ -54,13 +55,16 @@ def evaluate(
     if isinstance(run, TrainingRun) and simulator is None:
         played = run.loaded.simulator
     else:
-        played = _played(directory, simulator, metadata["source"], config, trust_simulator)
+        loaded = _played(directory, simulator, metadata["source"], config, trust_simulator)
+        for line in loaded.remarks:
+            say(line)
+        played = loaded.simulator
     require_same_simulator(played, metadata, directory)
     trained = policy_on(played, tensors, metadata, directory)
     return EvaluationTable(compare_policies(config, played, trained, policies, say), played)
 
 
-def _played(directory: Path, simulator: Any, source: dict[str, Any], config: Config, trust: bool) -> Simulator:
+def _played(directory: Path, simulator: Any, source: dict[str, Any], config: Config, trust: bool) -> LoadedSimulator:
     """Return the simulator to play: the one that was passed, or that of the run.
 
     Raises:
@@ -69,10 +73,11 @@ def _played(directory: Path, simulator: Any, source: dict[str, Any], config: Con
     if isinstance(simulator, str):
         require_named(simulator, config, source, directory, trust)
     if simulator is not None:
-        return load(simulator, config).simulator
+        return load(simulator, config).compared_with(source)
     try:
-        require_trusted(source, directory, Consent(trusted=trust, from_python=True))
-        return from_source(source).simulator
+        found, note = located(source)
+        require_trusted(found, directory, Consent(trusted=trust, from_python=True))
+        return from_source(found).compared_with(source, note)
     except UserError as error:
         raise UserError(f"{error} Or pass the simulator: evaluate({str(directory)!r}, simulator).") from None
 

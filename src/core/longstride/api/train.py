@@ -25,12 +25,12 @@ from longstride.policies.families.register import Network, add_network
 from longstride.settings import Settings
 from longstride.simulators.gym.adapter import PREFIX
 from longstride.simulators.loading import LoadedSimulator, from_object
-from longstride.simulators.source_files import SOURCE_SHA256
+from longstride.simulators.source_files import SOURCE_FILE, SOURCE_SHA256
 from longstride.terminal import make_console, say_on
 from longstride.text import Say, counted
 from longstride.training.assembly.resumed_settings import resumed_settings
 from longstride.training.assembly.run_settings import load_configured
-from longstride.training.assembly.simulator_trust import Consent, require_trusted, saved_digest
+from longstride.training.assembly.simulator_trust import Consent, require_trusted, saved_source
 from longstride.training.display.notebook import in_notebook
 from longstride.training.extensions import checked
 from longstride.training.run_directory.directory import RunDirectory
@@ -180,7 +180,7 @@ def _begin(simulator: Any, given: Settings, options: TrainOptions, resume: bool,
     if isinstance(simulator, str):
         directory = Path(given.config.run_directory)
         name = _full_name(simulator)
-        require_named(simulator, described, saved_digest(directory, name), directory, options.trust)
+        require_named(simulator, described, saved_source(directory, name), directory, options.trust)
     return _started(resumed, load(simulator, described))
 
 
@@ -196,8 +196,8 @@ def require_named(name: str, config: Config, recorded: Mapping[str, Any], where:
         UserError: it is not, and the caller does not trust it.
     """
     source = {"simulator": _full_name(name), "options": config.simulator_options}
-    digest = {SOURCE_SHA256: recorded.get(SOURCE_SHA256, "")}
-    require_trusted(source | digest, where, Consent(named=True, trusted=trust, from_python=True))
+    known = {key: recorded[key] for key in (SOURCE_SHA256, SOURCE_FILE) if key in recorded}
+    require_trusted(source | known, where, Consent(named=True, trusted=trust, from_python=True))
 
 
 def _full_name(simulator: str) -> str:

@@ -1,7 +1,6 @@
 """scripts/gpu_monitor.py: the state of every GPU of this machine, whoever uses it."""
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from rich.live import Live
 from rich.table import Table
 
 from longstride.errors import EXIT_BAD_INPUT, UserError
+from longstride.escaping import json_line
 from longstride.hardware.gpu_sampler import take_sample
 from longstride.hardware.nvml import ask, nvml
 from longstride.output import keep_output, lost_output
@@ -78,7 +78,7 @@ def _watch(api: Any, options: argparse.Namespace) -> None:
             gpus = samples(api)
             if options.json:
                 time_of_sample = datetime.now(UTC).isoformat(timespec="milliseconds")
-                print(json.dumps({"time": time_of_sample, "gpus": gpus}), flush=True)
+                print(json_line({"time": time_of_sample, "gpus": gpus}), flush=True)
             elif live is not None:
                 live.update(table(gpus), refresh=True)
             else:

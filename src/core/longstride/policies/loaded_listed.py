@@ -12,6 +12,7 @@ from longstride.policies.compiled.candidates import build_act_on_list, build_sco
 from longstride.policies.compiled.decide import build_decide_on_list
 from longstride.policies.compiled.forward import align_params, new_policy_states, workspace
 from longstride.policies.spec import PolicySpec
+from longstride.simulators.float32 import unfit_number
 from longstride.simulators.simulator import Function
 
 
@@ -87,11 +88,12 @@ class LoadedListPolicy:
         Raises:
             UserError: as in :meth:`act`.
         """
-        arrays = self._checked(np.asarray(observation), np.asarray(features))
+        given = np.asarray(observation), np.asarray(features)
+        arrays = self._checked(*given)
         probabilities = np.empty(len(features), np.float32)
         params, *inputs, _, state, workspace, scratch = self._arguments(*arrays, -1.0)
         place = self._decide(params, *inputs, probabilities, state, workspace, scratch)
-        return self._found(int(place), arrays), probabilities
+        return self._found(int(place), given), probabilities
 
     @cached_property
     def _decide(self) -> Function:
@@ -99,7 +101,8 @@ class LoadedListPolicy:
 
     def _act(self, observation: np.ndarray, features: np.ndarray, greedy: bool) -> int:
         arrays = self._checked(observation, features)
-        return self._found(int(self._kernel(*self._arguments(*arrays, -1.0 if greedy else self._rng.random()))), arrays)
+        noise = -1.0 if greedy else self._rng.random()
+        return self._found(int(self._kernel(*self._arguments(*arrays, noise))), (observation, features))
 
     def _checked(self, observation: np.ndarray, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return both arguments as contiguous arrays of float32."""
@@ -113,15 +116,16 @@ class LoadedListPolicy:
                 )
         if len(features) == 0:
             raise UserError("features lists no action; there must be one to choose.")
-        return np.ascontiguousarray(observation, np.float32), np.ascontiguousarray(features, np.float32)
+        with np.errstate(over="ignore"):  # infinite numbers are refused afterwards
+            return np.ascontiguousarray(observation, np.float32), np.ascontiguousarray(features, np.float32)
 
-    def _found(self, place: int, arrays: tuple[np.ndarray, np.ndarray]) -> int:
+    def _found(self, place: int, given: tuple[np.ndarray, np.ndarray]) -> int:
         """Return a place, or raise what is wrong with the arguments that led to none."""
         if place >= 0:
             return place
-        for name, array in zip(("observation", "features"), arrays, strict=True):
-            if not np.isfinite(array).all():
-                raise UserError(f"{name} holds a NaN or an infinite value.")
+        for name, array in zip(("observation", "features"), given, strict=True):
+            if clause := unfit_number(array, name):
+                raise UserError(f"{clause}.")
         raise UserError("The outputs of the policy are not finite; load an earlier checkpoint.")
 
     def _shapes(self, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -13,6 +13,7 @@ from longstride.policies.compiled.decide import build_decide
 from longstride.policies.compiled.forward import align_params, workspace
 from longstride.policies.compiled.sampling import row_of
 from longstride.policies.spec import PolicySpec
+from longstride.simulators.float32 import unfit_number, write_float32
 from longstride.simulators.simulator import Function
 from longstride.simulators.spaces import Discrete
 
@@ -102,12 +103,15 @@ class LoadedPolicy:
             observation = _checked("observation", observation, shape, None)
         one = observation.ndim == 1
         rows, count = (self._one, None) if one else (self._new_rows(len(observation)), len(observation))
-        rows.observations[:] = observation
+        if observation.dtype.itemsize <= 4:
+            rows.observations[:] = observation
+        else:
+            write_float32(observation, rows.observations)
         if mask is not None or self._one_has_mask:
             rows.masks[:] = True if mask is None else _checked("mask", mask, self._mask_shape, count)
             self._one_has_mask = mask is not None if one else self._one_has_mask
         if features is not None or self._has_features:
-            rows.features[:] = _checked("features", self._required(features), self._features_shape, count)
+            write_float32(_checked("features", self._required(features), self._features_shape, count), rows.features)
         actions = rows.actions
         if not greedy:
             draw = self._rng.standard_normal if self.spec.is_gaussian else self._rng.random
@@ -116,7 +120,7 @@ class LoadedPolicy:
             rows.states[:] = self._states_of_batch(len(actions))
         done = self._kernel(self._params, rows.inputs, rows.masks, actions, greedy, self._workspace)
         if done != len(actions):
-            raise UserError(_fault(rows, done, self.spec.action_space.choices))
+            raise UserError(_fault(rows, done, (observation, features), self.spec.action_space.choices))
         if not one and self.spec.has_memory:
             self._batch_states = rows.states.copy()
         if self._is_discrete:
@@ -135,15 +139,15 @@ class LoadedPolicy:
             UserError: as in :meth:`act`, or the actions are not Discrete.
         """
         rows = self._one
-        rows.observations[:] = _checked("observation", observation, self._observation_shape, None)
+        write_float32(_checked("observation", observation, self._observation_shape, None), rows.observations)
         rows.masks[:] = True if mask is None else _checked("mask", mask, self._mask_shape, None)
         self._one_has_mask = mask is not None
         if features is not None or self._has_features:
-            rows.features[:] = _checked("features", self._required(features), self._features_shape, None)
+            write_float32(_checked("features", self._required(features), self._features_shape, None), rows.features)
         probabilities = np.empty(self._mask_shape, np.float32)
         action = self._decide(self._params, rows.inputs[0], rows.masks[0], probabilities, self._workspace)
         if action < 0:
-            raise UserError(_fault(rows, 0, self.spec.action_space.choices))
+            raise UserError(_fault(rows, 0, (observation, features), self.spec.action_space.choices))
         return int(action), probabilities
 
     @property
@@ -219,12 +223,15 @@ def _checked(name: str, value: Any, shape: tuple[int, ...], count: int | None) -
     return array
 
 
-def _fault(rows: _Rows, row: int, choices: tuple[int, ...]) -> str:
-    """Return the sentence about the first row that the compiled policy refused; choices are those of an action."""
+def _fault(rows: _Rows, row: int, given: tuple[Any, Any], choices: tuple[int, ...]) -> str:
+    """Return the sentence about the first row that the compiled policy refused.
+
+    ``given`` are the observations and features of the call; choices are those of an action.
+    """
     where = f" in row {row} of the batch" if len(rows.actions) > 1 else ""
-    for name, values in (("observation", rows.observations[row]), ("features", rows.features[row])):
-        if not np.isfinite(values).all():
-            return f"{name} holds a NaN or an infinite value{where}."
+    for name, numbers in zip(("observation", "features"), given, strict=True):
+        if numbers is not None and (clause := unfit_number(numbers, name)):
+            return f"{clause}."
     if choices and not all(part.any() for part in np.split(rows.masks[row], np.cumsum(choices[:-1]))):
         return f"mask allows no action{where}; every choice needs an allowed value."
     return f"The outputs of the policy are not finite{where}; load an earlier checkpoint."

@@ -5,7 +5,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from longstride.errors import one_line
+from longstride.escaping import html_text
 from longstride.training.run_directory.plots import Style
+from longstride.training.run_directory.save_figure import save_figure
 
 _SERIES = tuple(f"#0000{i:02x}" for i in range(0xA0, 0xAA))
 _INK, _MUTED, _GRID = "#0000b0", "#0000b1", "#0000b2"
@@ -38,7 +41,7 @@ def cautions() -> list[str]:
 
 
 def draw(name: str, height: float, paint: Callable[[Any], None], width: float = 10.0) -> str:
-    """Return a picture as an ``<svg>`` element; empty without matplotlib.
+    """Return a picture as an ``<svg>`` element; empty without matplotlib, and a sentence where drawing it fails.
 
     Args:
         name: name of the picture, different for each on a page.
@@ -57,9 +60,13 @@ def draw(name: str, height: float, paint: Callable[[Any], None], width: float = 
     with rc_context(
         {**settings, **fonts, "figure.facecolor": "none", "axes.spines.top": False, "axes.spines.right": False}
     ):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        paint(figure)
-        return as_svg(figure, name)
+        try:
+            figure = Figure(figsize=(width, height), layout="constrained")
+            paint(figure)
+            return as_svg(figure, name)
+        except Exception as error:  # which must not cost the rest of the page
+            reason = html_text(f"{type(error).__name__}: {one_line(error)}")
+            return f'<p class="missing">This picture could not be drawn: {reason}.</p>'
 
 
 def whole_iterations(axes: Any, fontsize: str = "medium") -> None:
@@ -74,7 +81,7 @@ def as_svg(figure: Any, name: str) -> str:
 
     text = io.StringIO()
     with rc_context({"svg.hashsalt": name}):
-        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+        save_figure(figure, text, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     svg = text.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)

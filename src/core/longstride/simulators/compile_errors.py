@@ -89,9 +89,9 @@ def place_of_error(trace: TracebackType | None) -> str:
 
 
 def with_line(error: BaseException) -> str:
-    """Return the kind of an error with its text and, where it is known, the user's line.
+    """Return the kind and the text of an error with the user's line, if it is known.
 
-    For example ``KeyError: 'b' (line 7 of shop.py: the line)``.
+    For example ``KeyError: 'b' (line 7 of shop.py: price = prices["b"])``.
     """
     line = place_of_error(error.__traceback__)
     text = f"{type(error).__name__}: {one_line(error)}".rstrip(": ")

@@ -28,4 +28,4 @@ def unfit_number(values: Any, name: str) -> str:
     place = f"[{', '.join(map(str, index))}]" if index else ""
     clause = f"{name}{place} is {numbers[index]:g}"
     too_large = f", which is too large for float32 (at most {_LARGEST:.2g}); scale it or clip it"
-    return clause + (too_large if np.isfinite(numbers[index]) else "")
+    return clause + (too_large if np.isfinite(numbers[index]) else "; numbers must be finite")

@@ -7,7 +7,7 @@ import numpy as np
 
 from longstride.errors import UserError
 from longstride.simulators.simulator import Simulator
-from longstride.simulators.source_files import SOURCE_SHA256, source_sha256
+from longstride.simulators.source_files import recorded_source
 
 PARAMETERS_SHA256 = "parameters_sha256"
 """Key in a checkpoint's source of the digest of the simulator's parameters."""
@@ -18,8 +18,7 @@ def source_of(simulator: Simulator) -> dict[str, Any]:
     kind = type(simulator)
     name = f"{kind.__module__}:{kind.__name__}"
     source = {"simulator": name, "options": {}, PARAMETERS_SHA256: parameters_digest(simulator.parameters)}
-    digest = "" if kind.__module__.startswith("longstride.") else source_sha256(name)
-    return {**source, SOURCE_SHA256: digest} if digest else source
+    return source if kind.__module__.startswith("longstride.") else {**source, **recorded_source(name)}
 
 
 def require_parameters(simulator: Simulator, source: dict[str, Any]) -> None:

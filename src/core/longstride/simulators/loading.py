@@ -5,7 +5,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -25,7 +25,7 @@ from longstride.simulators.gym.objects import (
 )
 from longstride.simulators.instances import require_parameters, source_of
 from longstride.simulators.simulator import Simulator
-from longstride.simulators.source_files import SOURCE_SHA256, source_sha256
+from longstride.simulators.source_files import recorded_source, source_change
 from longstride.simulators.validate import require_complete
 from longstride.text import Say
 
@@ -57,22 +57,28 @@ class LoadedSimulator:
     Attributes:
         simulator: complete simulator.
         source: JSON values from which :func:`from_source` builds it again.
+        remarks: sentences for the user about its source.
     """
 
     simulator: Simulator
     source: dict[str, Any]
+    remarks: Sequence[str] = ()
 
     @property
     def notes(self) -> Sequence[str]:
         """Sentences for the user about how the simulator was made."""
-        return self.simulator.hooks.notes
+        return [*self.remarks, *self.simulator.hooks.notes]
 
     def with_options(self, options: Mapping[str, Any]) -> "LoadedSimulator":
         """Return the simulator with some of its own settings changed, and its source."""
         if not options:
             return self
         simulator = self.simulator.hooks.with_options(self.simulator, options)
-        return LoadedSimulator(simulator, simulator.hooks.source(simulator) or self.source)
+        return LoadedSimulator(simulator, simulator.hooks.source(simulator) or self.source, self.remarks)
+
+    def compared_with(self, recorded: Mapping[str, Any], *remarks: str) -> "LoadedSimulator":
+        """Return the simulator with a remark if its source is not the one that a checkpoint has recorded."""
+        return replace(self, remarks=[*filter(None, (*remarks, source_change(recorded, self.source)))])
 
 
 def is_built_in(name: str) -> bool:
@@ -103,8 +109,8 @@ def load_simulator(name: str, options: Mapping[str, Any] | None = None, say: Say
     """
     given = dict(options or {})
     source: dict[str, Any] = {"simulator": name, "options": given}
-    if not is_built_in(name) and (digest := source_sha256(name)):  # before it runs
-        source[SOURCE_SHA256] = digest
+    if not is_built_in(name):
+        source |= recorded_source(name)  # before it runs
     if name.startswith(PREFIX):
         if ":" in name.removeprefix(PREFIX):
             search_working_folder_last()

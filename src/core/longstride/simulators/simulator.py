@@ -25,6 +25,10 @@ OK, OBSERVATION_TOO_LONG, OBSERVATION_NOT_FINITE, EMPTY_MASK, REWARD_NOT_FINITE 
 POLICY_NOT_FINITE, ACTION_NOT_ALLOWED, FEATURE_NOT_FINITE, LISTS_FULL, DESCRIPTION_NOT_FINITE = 5, 6, 7, 8, 9
 
 
+_LARGEST_METRIC = 1e150
+"""Size from which squares of metrics overflow."""
+
+
 class Simulator:
     """Base class that holds the defaults of the contract; a subclass sets the attributes and defines the functions.
 
@@ -177,7 +181,7 @@ def new_state(simulator: Simulator) -> np.ndarray:
 def metrics_of(simulator: Simulator, states: np.ndarray, fill: Function | None = None) -> dict[str, Any]:
     """Return the metrics of a finished episode as JSON values (a list for a metric of several numbers).
 
-    Metrics that stay unfilled are left out.
+    Metrics that stay unfilled, or are infinite or too large to compute with, are left out.
 
     Args:
         simulator: simulator of the episode.
@@ -192,7 +196,8 @@ def metrics_of(simulator: Simulator, states: np.ndarray, fill: Function | None =
         if np.issubdtype(metrics.dtype[name].base, np.floating):
             metrics[name] = np.nan
     fill(states[0], simulator.parameters, metrics[0])
-    return {name: metrics[0][name].tolist() for name in metrics.dtype.names if not np.isnan(metrics[0][name]).any()}
+    values = {name: metrics[0][name] for name in metrics.dtype.names}
+    return {name: value.tolist() for name, value in values.items() if (np.abs(value) < _LARGEST_METRIC).all()}
 
 
 def compile_functions(simulator: Simulator) -> Compiled:

@@ -4,15 +4,69 @@ import ast
 import hashlib
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import Any
 
 from longstride.jit_cache.source_digest import is_of_a_user
 
 SOURCE_SHA256 = "source_sha256"
 """Key in a checkpoint's source of the digest of a user's simulator: its file and the local files that it imports."""
+
+
+SOURCE_FILE = "source_file"
+"""Key in a checkpoint's source of the path of that file."""
+
+_PROGRAM = "__main__"
+"""Module of a program, or of a notebook's cells."""
+
+
+def is_of_a_program(name: str) -> bool:
+    """Return whether a simulator's name is of a class that a program or a notebook defines."""
+    return name.rpartition(":")[0] == _PROGRAM
+
+
+def recorded_source(name: str) -> dict[str, str]:
+    """Return what a checkpoint keeps of a simulator's source by its name: digest and path, empty without a file."""
+    if is_of_a_program(name):
+        program = getattr(sys.modules.get(_PROGRAM), "__file__", None)
+        name = f"{program}:{name.rpartition(':')[2]}" if program else ""
+    file, digest = main_file(name), source_sha256(name)
+    return {SOURCE_SHA256: digest, SOURCE_FILE: str(file)} if digest else {}
+
+
+def located(source: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Find the simulator of a checkpoint's source by the path of its file, if its name finds another one or none here.
+
+    Returns:
+        The source, by its path if the file there is unchanged, and a sentence about it; empty if the name finds it.
+    """
+    name, file, digest = (str(source.get(key, "")) for key in ("simulator", SOURCE_FILE, SOURCE_SHA256))
+    module, _, own_name = name.rpartition(":")
+    found = {**source, "simulator": f"{file}:{own_name}"}
+    is_a_file = module.endswith(".py") or (module.isidentifier() and not is_of_a_program(name))
+    if not (file and digest and is_a_file) or source_sha256(name) == digest:
+        return dict(source), ""
+    if source_sha256(found["simulator"]) != digest:
+        return dict(source), ""
+    here = main_file(name)
+    other = f"; {here} is another file" if here and str(here) != file else ""
+    return found, f"The simulator is that of {file}, which the run was trained on{other}."
+
+
+def source_change(recorded: Mapping[str, Any], present: Mapping[str, Any]) -> str:
+    """Return a sentence if a simulator's source is not that of a checkpoint; empty if it is, or if one is unknown."""
+    before, now = recorded.get(SOURCE_SHA256), present.get(SOURCE_SHA256)
+    if not before or not now or before == now:
+        return ""
+    file, trained = present.get(SOURCE_FILE), recorded.get(SOURCE_FILE)
+    if trained in (None, file):
+        return (
+            f"{file} or a module that it imports has changed since the run was trained; what follows is of the new one."
+        )
+    return f"The run was trained on {trained}; what follows is of {file}, which is not the same."
 
 
 def main_file(name: str) -> Path | None:
@@ -21,6 +75,8 @@ def main_file(name: str) -> Path | None:
     Nothing is imported. None if there is no such file, or if the name has no module, as ``gymnasium:Id``.
     """
     module = name.removeprefix("gymnasium:").rpartition(":")[0]
+    if module == _PROGRAM:
+        return None
     if module.endswith(".py"):
         with suppress(OSError, ValueError):
             return Path(module).resolve() if Path(module).is_file() else None

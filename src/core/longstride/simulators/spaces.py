@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from longstride.simulators.options import as_whole
+
 _WIDEST = 1e6
 """Wider bounds say nothing about usual numbers."""
 
@@ -20,7 +22,7 @@ class Discrete:
     """The actions 0 .. n - 1; ``step`` receives an integer.
 
     Attributes:
-        n: number of actions.
+        n: number of actions, any kind of integer.
 
     Raises:
         ValueError: n is not a positive integer.
@@ -31,8 +33,10 @@ class Discrete:
     dtype: ClassVar[type[Any]] = np.int64
 
     def __post_init__(self) -> None:
-        if isinstance(self.n, bool) or not isinstance(self.n, int) or self.n < 1:
+        n = as_whole(self.n)
+        if n is None or n < 1:
             raise ValueError(f"Discrete(n) needs a positive integer, not {self.n!r}.")
+        object.__setattr__(self, "n", n)
 
     @property
     def choices(self) -> tuple[int, ...]:
@@ -68,9 +72,10 @@ class MultiDiscrete:
     dtype: ClassVar[type[Any]] = np.int64
 
     def __init__(self, sizes: Sequence[int]) -> None:
-        object.__setattr__(self, "sizes", tuple(sizes))
-        if not self.sizes or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in self.sizes):
+        whole = tuple(map(as_whole, sizes))
+        if not whole or any(n is None or n < 1 for n in whole):
             raise ValueError(f"MultiDiscrete(sizes) needs positive integers, not {list(sizes)!r}.")
+        object.__setattr__(self, "sizes", whole)
 
     @property
     def choices(self) -> tuple[int, ...]:

@@ -9,11 +9,19 @@ import numpy as np
 
 from longstride.errors import UserError, suggestion
 from longstride.simulators.hooks import Hooks
+from longstride.simulators.options import as_whole
 from longstride.simulators.simulator import Simulator, function_of
 from longstride.simulators.spaces import ActionSpace, Box, Discrete
 
 _POLICIES = ("trained", "trained_sampled", "untrained")
 """Rows of an evaluation that are no heuristic's."""
+
+
+_SIZES = (
+    *("observation_size", "max_steps", "expected_steps", "default_rollout_steps"),
+    *("action_feature_size", "summary_size", "description_size"),
+)
+"""Attributes that are integers of any kind, and become int."""
 
 
 def require_complete(simulator: Simulator) -> None:
@@ -22,6 +30,9 @@ def require_complete(simulator: Simulator) -> None:
     Raises:
         UserError: an attribute or function is missing or of the wrong kind.
     """
+    for attribute in _SIZES:
+        if (whole := as_whole(getattr(simulator, attribute, None))) is not None:
+            setattr(simulator, attribute, whole)
     if problem := next(_problems(simulator, type(simulator).__name__), None):
         raise UserError(problem)
 
@@ -36,7 +47,7 @@ def _problems(simulator: Simulator, name: str) -> Iterator[str]:
             yield f"{name} defines no function {attribute}: see docs/reference/simulator-contract.md."
     for attribute in ("observation_size", "max_steps"):
         value = getattr(simulator, attribute)
-        if not isinstance(value, int) or value < 1:
+        if as_whole(value) is None or value < 1:
             yield f"{name}.{attribute} must be a positive integer, not {value!r}."
     space, logits, is_box = simulator.action_space, simulator.initial_logits, isinstance(simulator.action_space, Box)
     if not isinstance(space, ActionSpace):

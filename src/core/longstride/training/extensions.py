@@ -21,9 +21,9 @@ class Extensions:
     callbacks: Sequence[Any] = ()
     algorithm: Callable[[Algorithm], Algorithm] | None = None
 
-    def observer(self) -> Observer:
-        """Return what calls the callbacks."""
-        return Callbacks(self.callbacks) if self.callbacks else NoCallbacks()
+    def observer(self, is_first: bool) -> Observer:
+        """Return what calls the callbacks, on the first rank."""
+        return Callbacks(self.callbacks) if self.callbacks and is_first else NoCallbacks()
 
     def names(self) -> dict[str, Any]:
         """Return JSON values that name the parts; none without any."""

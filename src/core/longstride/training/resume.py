@@ -9,6 +9,7 @@ from torch import Tensor
 from longstride.errors import UserError
 from longstride.learning.oom_recovery import is_gpu_lost
 from longstride.simulators.instances import require_parameters
+from longstride.simulators.source_files import source_change
 from longstride.text import Say
 from longstride.training.run_directory.checkpoint import load_run
 from longstride.training.trainer import Trainer
@@ -40,7 +41,7 @@ def resume_run(trainer: Trainer, directory: Path, say: Say, before: int | None =
             raise
         reason = " ".join(str(error).split())[:200]
         raise UserError(f"The checkpoint holds what no run writes ({type(error).__name__}: {reason}).") from error
-    for sentence in damaged:
+    for sentence in filter(None, (*damaged, source_change(metadata["source"], trainer.metadata["source"]))):
         say(sentence)
     say(f"Resuming after iteration {trainer.iterations_done}.")
     if (earlier := metadata.get("ranks", 1)) != ranks.size:

@@ -1,7 +1,9 @@
 """--mode evaluate: compare a trained policy, heuristics and bounds; print a table and write evaluation.json."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -26,8 +28,16 @@ from longstride.training.evaluation.trained_policy import TrainedPolicy
 from longstride.training.run_directory.checkpoint import load_run, policy_folder
 from longstride.training.run_directory.directory import RunDirectory, run_directory_of
 from longstride.training.run_directory.files import write_json
-from longstride.training.run_directory.ownership import mark_run_directory, require_replaceable, require_run_directory
+from longstride.training.run_directory.ownership import (
+    mark_run_directory,
+    object_in,
+    require_replaceable,
+    require_run_directory,
+)
 from longstride.training.run_directory.plots import plot_learning_curve
+
+_KEYS = "episodes", "policies"
+"""Keys that every evaluation.json has."""
 
 
 @dataclass(frozen=True)
@@ -64,20 +74,38 @@ def run_evaluate(settings: Settings, options: EvaluateOptions, console: Console,
     path = (RunDirectory(config.run_directory) if config.run_directory else directory).evaluation
     _require_own(config, path)
     result = compare_policies(config, loaded.simulator, trained, names, say)
+    if config.run_directory:
+        mark_run_directory(path.parent)
+    content = as_json(result, loaded.simulator)
+    content["messages"] = [*loaded.remarks, *content["messages"]]
+    written = _write(RunDirectory(path.parent), content)
     for table in evaluation_tables(result, loaded.simulator, console.width):
         console.print(table)
     for line in closing_lines(result, loaded.simulator, trained is not None):
         say(line)
-    if config.run_directory:
-        mark_run_directory(path.parent)
-    write_json(path, as_json(result, loaded.simulator))
-    say(f"Written to {path}.")
+    say(written)
     if checkpoint and path == directory.evaluation and directory.metrics.is_file():
         metric = loaded.simulator.main_metric
         plot_learning_curve(directory.path, metric, loaded.simulator.unit_of(metric))
         if options.report:
             report_at_the_end(directory.path, say, loaded.simulator, play_after=0.0)
     return 0
+
+
+def _write(directory: RunDirectory, content: dict[str, Any]) -> str:
+    """Write evaluation.json and return a line about it; one of more episodes that was there is kept beside it."""
+    path, before = directory.evaluation, object_in(directory.evaluation).get("episodes")
+    kept = ""
+    if isinstance(before, int) and before > content["episodes"]:
+        beside = directory.kept_evaluation(before)
+        require_replaceable(beside, _KEYS)
+        try:
+            os.replace(path, beside)
+        except OSError as error:
+            raise UserError(f"Cannot keep {path} as {beside}: {error.strerror}.") from None
+        kept = f" The evaluation of {before} episodes that was there is now {beside}."
+    write_json(path, content)
+    return f"Written to {path}.{kept}"
 
 
 def _require_own(config: Config, path: Path) -> None:
@@ -88,7 +116,7 @@ def _require_own(config: Config, path: Path) -> None:
     """
     if config.run_directory:
         require_run_directory(path.parent)
-    require_replaceable(path, ("episodes", "policies"))
+    require_replaceable(path, _KEYS)
 
 
 def _load(settings: Settings, checkpoint: Path, trust: bool, say: Say) -> tuple[LoadedSimulator, TrainedPolicy]:

@@ -16,7 +16,7 @@ from longstride.training.assembly.hosts import played_here
 from longstride.training.assembly.plan import apply_plan, plan_run, require_memory
 from longstride.training.assembly.presets import complete
 from longstride.training.assembly.run_settings import load_configured, settings_of_a_run
-from longstride.training.assembly.simulator_trust import require_trusted_run
+from longstride.training.assembly.simulator_trust import located_run, require_trusted_run
 from longstride.training.display.progress import Progress
 from longstride.training.failures import report_gpu_loss
 from longstride.training.resume import resume_run
@@ -42,7 +42,7 @@ def run_replay(given: Settings, iteration: int | None, trust: bool, console: Con
     """
     if iteration is None:
         raise UserError("--mode replay needs --iteration N, an iteration of the run in --run-directory.")
-    settings = settings_of_a_run(given)
+    settings = located_run(settings_of_a_run(given), given)
     config = settings.config
     if not settings.is_complete:
         missing = f"; {config.run_directory} has none." if config.run_directory else "."

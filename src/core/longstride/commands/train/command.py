@@ -18,7 +18,7 @@ from longstride.text import Say, counted, format_duration
 from longstride.training.assembly.last_check import SHORT_RUN, last_check
 from longstride.training.assembly.resumed_settings import resumed_settings
 from longstride.training.assembly.run import Run
-from longstride.training.assembly.simulator_trust import require_trusted_run
+from longstride.training.assembly.simulator_trust import located_run, require_trusted_run
 from longstride.training.assembly.untrained import with_untrained
 from longstride.training.evaluation.trained_policy import TrainedPolicy, load_trained_policy
 from longstride.training.run_directory.checkpoint import checkpoint_folder
@@ -63,7 +63,7 @@ def _settings_to_resume(given: Settings, options: TrainOptions) -> Settings:
     directory = given.config.run_directory
     if directory and not is_locked(Path(directory)):  # who trains there is named later
         checkpoint_folder(Path(directory))
-    return resumed_settings(given, str(options.file or "hyperparameters.py"))
+    return located_run(resumed_settings(given, str(options.file or "hyperparameters.py")), given)
 
 
 def _checked(run: Run) -> list[str]:

@@ -1,6 +1,5 @@
 """A policy as an ONNX model, by torch's exporter: normalisation, mask and the greedy choice inside."""
 
-import json
 import logging
 import warnings
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from longstride.errors import UserError, one_line
+from longstride.escaping import json_line
 from longstride.policies.export.contract import FORBIDDEN, actor_tensors
 from longstride.policies.export.family import family_export
 from longstride.policies.parameter_layout import FEATURE_WEIGHTS, OBSERVATION_CLIP
@@ -61,7 +61,7 @@ def onnx_bytes(spec: PolicySpec, params: np.ndarray, contract: dict[str, Any]) -
     assert program is not None  # without a file it is returned
     model = program.model_proto
     entry = model.metadata_props.add()
-    entry.key, entry.value = "contract", json.dumps(contract)
+    entry.key, entry.value = "contract", json_line(contract)
     model.producer_name, model.producer_version = "longstride", contract["longstride"]
     onnx.checker.check_model(model)
     return bytes(model.SerializeToString())

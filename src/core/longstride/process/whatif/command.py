@@ -75,8 +75,8 @@ def run_whatif(settings: Settings, options: WhatIfOptions, console: Console, say
     played = play_variants(variants, base.trained, names, sampling, say, base.prior)
     equivalents = _equivalents(played[0], sampling, say) if base.trained and played[0].best else []
     sentences = _sentences(played, equivalents, options.cost)
-    _show(played, sentences, console, say)
     write_json(directory.whatif, as_json(played, equivalents, sentences, options.cost))
+    _show(played, sentences, console, say)
     say(f"Written to {directory.whatif}.")
     if options.checkpoint and options.report and directory.path == run.path and directory.metrics.is_file():
         report_at_the_end(directory.path, say, played[0].simulator, play_after=0.0)

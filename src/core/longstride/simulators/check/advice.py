@@ -50,11 +50,11 @@ def hint_at_unknown_numbers(simulator: Simulator, hints: Hints) -> None:
 
 
 def hint_at_unfilled_metrics(name: str, metrics: set[str], hints: Hints) -> None:
-    """Add a hint about metrics that stayed NaN in all episodes."""
+    """Add a hint about metrics that stayed NaN or were infinite in all episodes."""
     if metrics:
         hints.add(
-            f"{name}.episode_metrics left NaN in {', '.join(sorted(metrics))} in every episode that was played; "
-            "what is NaN is left out of results."
+            f"{name}.episode_metrics left NaN or an infinite number in {', '.join(sorted(metrics))} in every episode "
+            "that was played; such numbers are left out of results."
         )
 
 

@@ -12,6 +12,7 @@ from longstride.simulators.check.random_action import split_mask
 from longstride.simulators.check.source_location import place_of_function
 from longstride.simulators.check.time_limit import TooLong, time_limit
 from longstride.simulators.compile_errors import describe_compile_error, place_of_error
+from longstride.simulators.float32 import unfit_number
 from longstride.simulators.simulator import Compiled, Function, Simulator, empty_mask, function_of, metrics_of
 
 
@@ -74,10 +75,16 @@ class Calls:
         """Return a finite observation, float32[observation_size]."""
         observation = np.zeros(self.simulator.observation_size, np.float32)
         self.reading("observe", state, watched(observation, self.hints, "observation"))
-        finite = np.isfinite(observation)
-        if not finite.all():
-            at = int(np.argmin(finite))
-            self.fail(f"observe wrote {observation[at]} at {at}; write finite numbers", "observe")
+        if not np.isfinite(observation).all():
+            wide = unfit_number(self.wide_observation(state), "observation")
+            self.fail(wide or unfit_number(observation, "observation"), "observe")
+        return observation
+
+    def wide_observation(self, state: Any) -> np.ndarray:
+        """Return what ``observe`` writes before it becomes float32, float64[observation_size]."""
+        observation = np.zeros(self.simulator.observation_size)
+        with np.errstate(all="ignore"):
+            self("observe", state, self.simulator.parameters, observation)
         return observation
 
     def action_mask(self, state: Any) -> np.ndarray:

@@ -19,6 +19,7 @@ from longstride.simulators.check.advice import (
 from longstride.simulators.check.calls import Calls
 from longstride.simulators.check.determinism import PlayedStep, require_repeatable
 from longstride.simulators.check.instrumented_arrays import Hints, watched_record
+from longstride.simulators.check.lost_digits import LostDigits
 from longstride.simulators.check.random_action import random_action
 from longstride.simulators.compile import compile_each
 from longstride.simulators.simulator import Simulator, new_state
@@ -56,7 +57,10 @@ def check_simulator(simulator: Simulator, steps: int = 200, seconds_per_call: fl
     with np.errstate(over="ignore"):
         random_play.play_again()
     compile_each(simulator)
-    hint_at_scales(np.array(random_play.observations), call.name, hints)
+    if lost := random_play.digits.sentence("observation[{}]".format):
+        hints.add(f"{call.name}.observe: {lost}")
+    else:
+        hint_at_scales(np.array(random_play.observations), call.name, hints)
     hint_at_compared_actions(call.functions["step"], hints)
     hint_at_unknown_numbers(simulator, hints)
     hint_at_unfilled_metrics(call.name, call.never_filled or set(), hints)
@@ -86,7 +90,7 @@ class _RandomPlay:
         self.call, self._most_steps = call, steps
         self.steps: list[PlayedStep] = []
         self.observations: list[np.ndarray] = []
-        self.episodes_ended = 0
+        self.digits, self.episodes_ended = LostDigits(call.simulator.observation_size, steps), 0
         self._states, self._actions = new_state(call.simulator), stream(_SEED, "check actions")
         self._starts: list[np.ndarray] = []
         self._snapshot_interval = -(-steps * self._states.nbytes // _SNAPSHOT_BYTES)
@@ -165,6 +169,7 @@ class _RandomPlay:
         """Observe a state twice."""
         call = self.call
         outputs, observation, mask = determinism.observe_state(call, state)
+        self.digits.look(call.wide_observation(state))
         require_repeatable(call, "observe", lambda: call.observe(state).tobytes(), outputs["observe"])
         require_repeatable(call, "action_mask", lambda: call.action_mask(state).tobytes(), outputs["action_mask"])
         features = outputs["action_features"]

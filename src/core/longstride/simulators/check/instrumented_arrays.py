@@ -113,7 +113,8 @@ def _compare(value: Any, stored: Any, name: str, hints: Hints | None) -> None:
             "make the field np.float64, or write int(...) to say that the fraction shall be lost",
         )
     if isinstance(stored, np.floating) and np.isinf(stored) and math.isfinite(value):
-        raise OverflowError(f"{value} does not fit into {name}, which is {stored.dtype}; use np.float64")
+        remedy = "use np.float64" if name.startswith("state.") else "scale it or clip it"
+        raise OverflowError(f"{value} does not fit into {name}, which is {stored.dtype}; {remedy}")
 
 
 def _deliberate() -> bool:

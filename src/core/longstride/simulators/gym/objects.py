@@ -9,7 +9,7 @@ from typing import Any
 from longstride.errors import UserError, one_line
 from longstride.simulators.compile_errors import with_line
 from longstride.simulators.gym.adapter import GymnasiumSimulator
-from longstride.simulators.source_files import SOURCE_SHA256, source_sha256
+from longstride.simulators.source_files import recorded_source
 
 OBJECT = "object"
 """Key in a checkpoint's source: whether the environment was an object, which no name makes again."""
@@ -49,8 +49,7 @@ def source_of_maker(maker: Any) -> dict[str, Any]:
     source: dict[str, Any] = {"simulator": name, "options": {}}
     if "<" in name:  # a lambda, or a function within another
         return {**source, OBJECT: True}
-    digest = source_sha256(name)
-    return {**source, SOURCE_SHA256: digest} if digest else source
+    return {**source, **recorded_source(name)}
 
 
 def _name_of(kind: Any) -> str:

@@ -176,30 +176,29 @@ def build_run(
         setup = with_choice(chosen, setup)
         part, plan = part_of(setup, ranks), apply_plan(plan_part(setup, machine, ranks))
         ranks.use_device(plan.device)
-        lines = [*setup.settings.notes, *budget_lines(setup.settings), *chosen.lines]
-        lines += [*announce(plan, machine, setup.config, verbose), peak_line(part, plan)]
+        _say_all([*setup.settings.notes, *budget_lines(setup.settings), *chosen.lines], say)
+        lines = [*announce(plan, machine, setup.config, verbose), peak_line(part, plan)]
         _say_all([*lines, *_rank_lines(setup, plan, machine, ranks)], say)
         with _files_kept(setup if lock else None, directory, say):
             require_memory(part, plan, machine, ranks.size)
         retry = WriteRetry(lock.require) if lock else WriteRetry()
         checkpoints = CheckpointWriter(directory.path, setup.config.checkpoints_kept, retry)
         played = build_evaluation(setup), build_heuristics(setup, directory.path) if lock else None
-        tracker, sees = build_utilization_tracker(plan, machine, ranks.size), extensions if lock else NO_EXTENSIONS
-        services = Services(checkpoints, budget, *played, tracker, ranks, sees.observer())
+        tracker = build_utilization_tracker(plan, machine, ranks.size)
+        services = Services(checkpoints, budget, *played, tracker, ranks, extensions.observer(lock is not None))
         trainer = build_trainer(setup, plan, directory.path, command, services)
         on_error.callback(trainer.collector.close)
         ranks.advise(partial(_advice, trainer))
         damaged = resume_run(trainer, directory.path, say) if resume else []
         changes = changed_settings(setup.settings, directory.path) if resume and lock else []
         say("Loading kernels; the first run of a simulator or a network compiles them, which takes up to a minute ...")
-        seconds = host_first(ranks, trainer.compile)
+        compiled = kernel_lines(host_first(ranks, trainer.compile), CACHE_STATS)
         trainer.utilization.play_with(trainer.collector.playing_threads)
-        _say_all([*changes, *kernel_lines(seconds, CACHE_STATS), *trainer.collector.take_lines()], say)
-        own: Sequence[Path] = ()
+        _say_all([*changes, *compiled, *trainer.collector.take_lines()], say)
         if lock:
             _write_settings(directory, setup, trainer.iteration if resume else None, damaged)
             write_plan(directory.path, plan, machine)
-            own = _write_files(setup, directory, say)
+        own = _write_files(setup, directory, say) if lock else ()
         setup.simulator.hooks.release()
         say(f"Run directory: {directory}. {_sizes(setup)}")
         on_error.pop_all()

@@ -17,7 +17,15 @@ from longstride.escaping import shell_word
 from longstride.settings import Settings
 from longstride.simulators.gym.adapter import PREFIX
 from longstride.simulators.loading import is_built_in
-from longstride.simulators.source_files import SOURCE_SHA256, main_file, source_sha256
+from longstride.simulators.source_files import (
+    SOURCE_FILE,
+    SOURCE_SHA256,
+    is_of_a_program,
+    located,
+    main_file,
+    recorded_source,
+    source_sha256,
+)
 from longstride.training.run_directory.checkpoint import unseal
 from longstride.training.run_directory.directory import RunDirectory, checkpoint_files
 from longstride.training.run_directory.files import write_json
@@ -53,6 +61,8 @@ def require_trusted(source: Mapping[str, Any], where: Path | str, consent: Conse
         UserError: it may not, or it is not there.
     """
     name = str(source.get("simulator"))
+    if is_of_a_program(name):
+        raise UserError(_of_a_program(name, where))
     if consent.trusted or is_built_in(name):
         return
     file = _file_of(name)
@@ -60,7 +70,10 @@ def require_trusted(source: Mapping[str, Any], where: Path | str, consent: Conse
     consented, same = consent.named or known == digest, recorded == digest
     if consented and same:
         return
-    if not consented and known is None:
+    trained = str(source.get(SOURCE_FILE, file))
+    if not same and recorded and trained != str(file):
+        why = f"The run in {where} was trained on {trained}, and {file} is another file"
+    elif not consented and known is None:
         why = f"The run in {where} would run {file or name}, which you have not named"
     elif not consented:
         why = f"{file}, which the run in {where} would run, has changed since you trained on it"
@@ -84,21 +97,42 @@ def require_trusted_run(config: Config, named: Settings, trust: bool) -> None:
     """
     directory = Path(config.run_directory)
     same = named.config.simulator == config.simulator and named.sources["simulator"] in ("flag", "file")
-    source = {"options": config.simulator_options, **saved_digest(directory, config.simulator)}
+    source = {"options": config.simulator_options, **saved_source(directory, config.simulator)}
     require_trusted(source | {"simulator": config.simulator}, directory, Consent(same, trust))
 
 
-def saved_digest(directory: Path, simulator: str) -> dict[str, str]:
-    """Return the digest of the simulator's source in a run's newest readable checkpoint, under its key.
+def saved_source(directory: Path, simulator: str) -> dict[str, str]:
+    """Return digest and path of the simulator's source in a run's newest readable checkpoint, under their keys.
 
-    In a run without any such checkpoint there is nothing to compare with, so the digest is the present one.
+    In a run without any such checkpoint there is nothing to compare with, so they are the present ones.
     """
     for file in checkpoint_files(RunDirectory(directory).checkpoints("last")):
         try:
-            return {SOURCE_SHA256: str(unseal(file.read_bytes())["source"].get(SOURCE_SHA256, ""))}
+            source = unseal(file.read_bytes())["source"]
+            return {
+                SOURCE_SHA256: "",
+                **{key: str(source[key]) for key in (SOURCE_SHA256, SOURCE_FILE) if key in source},
+            }
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             continue
-    return {SOURCE_SHA256: source_sha256(simulator)}
+    return recorded_source(simulator)
+
+
+def located_run(run: Settings, named: Settings) -> Settings:
+    """Return the settings of a run with its simulator by the path of its file, if its name finds another one here.
+
+    Args:
+        run: settings of the run.
+        named: settings of this command; a simulator that they name is taken.
+    """
+    config = run.config
+    if named.is_flag("simulator") or is_built_in(config.simulator):
+        return run
+    saved = saved_source(Path(config.run_directory), config.simulator)
+    source, note = located({**saved, "simulator": config.simulator})
+    if not note:
+        return run
+    return run.changed({"simulator": source["simulator"]}, run.sources["simulator"], [note])
 
 
 def remember_simulator(source: Mapping[str, Any]) -> None:
@@ -126,6 +160,16 @@ def _file_of(name: str) -> Path | None:
     if module.endswith(".py"):
         raise UserError(f"There is no simulator file {module}.")
     raise UserError(f"Cannot import the simulator's module {module or repr(name)}: there is none here.")
+
+
+def _of_a_program(name: str, where: Path | str) -> str:
+    own_name = name.rpartition(":")[2]
+    return (
+        f"The simulator {own_name} of the run in {where} was defined in a program or a notebook, and only that can "
+        f"make it: there, longstride.evaluate({str(where)!r}, simulator) evaluates the run, and "
+        f"longstride.train(simulator, run_directory={str(where)!r}, resume=True) continues it; or put the class into "
+        f"a file and name that, --simulator FILE.py:{own_name}."
+    )
 
 
 def _ways(name: str, consent: Consent, same: bool) -> str:

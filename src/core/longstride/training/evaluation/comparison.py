@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Literal
 
+import numpy as np
+
 from longstride.simulators.simulator import Simulator
 from longstride.text import format_number, in_words, scale_of
 from longstride.training.evaluation.evaluate import Evaluation, best_heuristic, paired_values
@@ -101,7 +103,8 @@ def comparison_sentence(result: Evaluation, simulator: Simulator) -> str:
     """Return how the trained policy compares with the best heuristic."""
     best = best_heuristic(result.records, simulator)
     if best is None:
-        return "No heuristic to compare with."
+        played = any(name in simulator.heuristics for name in result.records)
+        return f"No heuristic has a number for {simulator.main_metric}." if played else "No heuristic to compare with."
     verdict = compare(result, simulator, "trained", best)
     if verdict is None:
         return f"Too few episodes to compare with {best}."
@@ -137,7 +140,7 @@ def from_json(content: dict[str, Any]) -> Evaluation | None:
     """Return the evaluation that :func:`as_json` wrote; None if an earlier version wrote it."""
     try:
         records = {
-            name: [{k: column[i] for k, column in columns.items() if column[i] is not None} for i in range(count)]
+            name: [{k: column[i] for k, column in columns.items() if _is_known(column[i])} for i in range(count)]
             for name, columns in content["per_episode"].items()
             for count in [len(next(iter(columns.values()), []))]
         }
@@ -145,6 +148,11 @@ def from_json(content: dict[str, Any]) -> Evaluation | None:
         return Evaluation(content["episodes"], records, content["messages"], references, content["seed"])
     except (KeyError, TypeError, AttributeError, IndexError):
         return None
+
+
+def _is_known(value: Any) -> bool:
+    """Return whether a metric of an episode is there and finite: earlier versions wrote infinite ones."""
+    return value is not None and bool(np.isfinite(value).all())
 
 
 def _columns(records: list[dict[str, Any]]) -> dict[str, list[Any]]:

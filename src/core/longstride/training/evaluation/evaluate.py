@@ -98,8 +98,23 @@ def evaluate(
             result.messages += messages
     finally:
         result.messages += close_all(simulator)
+    result.messages += _missing_lines(result, simulator)
     result.records |= bounds
     return result
+
+
+def _missing_lines(result: Evaluation, simulator: Simulator) -> list[str]:
+    """Return a sentence for each metric that some episodes lack."""
+    sentences = []
+    named = () if simulator.metrics_dtype is None else np.dtype(simulator.metrics_dtype).names or ()
+    for metric in named:
+        policies: dict[int, list[str]] = {}
+        for name, records in result.records.items():
+            policies.setdefault(sum(metric not in record for record in records), []).append(name)
+        policies.pop(0, None)
+        if parts := [f"{n} of {result.episodes} episodes of {', '.join(of)}" for n, of in policies.items()]:
+            sentences.append(f"{metric} is NaN or infinite in {' and in '.join(parts)}; its means leave them out.")
+    return sentences
 
 
 def heuristic_records(simulator: Simulator, episodes: int, seed: int, threads: int) -> dict[str, Records]:

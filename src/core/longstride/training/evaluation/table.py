@@ -47,8 +47,9 @@ def evaluation_cells(result: Evaluation, simulator: Simulator) -> EvaluationCell
     column has one unit, which suits its middle value.
     """
     main, summary = simulator.main_metric, result.as_json()["policies"]
-    metrics = [name for name, value in next(iter(summary.values())).items() if not isinstance(value["mean"], list)]
-    metrics = [name for name in metrics if name != "return" or main == "return"] or metrics
+    played = [values for name, values in summary.items() if kind_of(name, simulator) != "bound"] or [*summary.values()]
+    metrics = [n for n, value in _union(played).items() if not isinstance(value["mean"], list)]
+    metrics = [*(name for name in metrics if name != "return" or main == "return"), *({main} - {*metrics})]
     metrics.sort(key=lambda name: name != main)
     scales = {name: _scale(simulator.unit_of(name), name, summary) for name in metrics}
     more, judged, best = _more_columns(result, simulator), verdicts(result, simulator), _best(summary, simulator)
@@ -107,6 +108,10 @@ def _style(cell: str, row: Row) -> str:
     return f"{'bold' if row.best else ''} {_COLOURS.get(row.verdict, '') if judged else ''}".strip()
 
 
+def _union(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    return {name: value for part in parts for name, value in part.items()}
+
+
 def _best(summary: dict[str, dict[str, Any]], simulator: Simulator) -> str | None:
     """Return the policy or heuristic with the best mean of the main metric."""
     main, sign = simulator.main_metric, 1 if simulator.main_metric_lower_is_better else -1
@@ -121,7 +126,7 @@ def _header(metric: str, unit: str) -> str:
 
 def _scale(unit: str, metric: str, summary: dict[str, dict[str, Any]]) -> Scale:
     means = sorted(abs(values[metric]["mean"]) for values in summary.values() if metric in values)
-    return scale_of(unit, means[len(means) // 2])
+    return scale_of(unit, means[len(means) // 2] if means else 0.0)
 
 
 def _more_columns(result: Evaluation, simulator: Simulator) -> dict[str, dict[str, str]]:

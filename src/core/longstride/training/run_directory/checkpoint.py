@@ -17,6 +17,7 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from longstride.errors import UserError, one_line
+from longstride.escaping import json_line
 from longstride.own_files.opening import make_own_folder
 from longstride.simulators.earlier_names import present_name
 from longstride.text import Say
@@ -54,8 +55,8 @@ def save_checkpoint(folder: Path, tensors: "dict[str, Tensor]", metadata: dict[s
     file = f"{name}-{digest[:8]}.safetensors"  # never the name of other tensors, which may count now
     try:
         write_atomically(folder / file, content)
-        sealed = seal({"format": FORMAT, **metadata, "tensors": file, "tensors_sha256": digest})
-        write_atomically(folder / f"{name}.json", sealed)
+        facts = json_line({"format": FORMAT, **metadata, "tensors": file, "tensors_sha256": digest})
+        write_atomically(folder / f"{name}.json", seal(json.loads(facts)))
     except OSError:
         with suppress(OSError):
             _remove_others(folder, checkpoint_files(folder))

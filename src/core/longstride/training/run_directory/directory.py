@@ -42,6 +42,10 @@ class RunDirectory:
         """Return the file that remembers what --mode track has sent to a service."""
         return self.path / f"tracking-{service}.json"
 
+    def kept_evaluation(self, episodes: int) -> Path:
+        """Return the file of an evaluation with so many episodes, in whose place one of fewer has come."""
+        return self.path / f"evaluation-{episodes}-episodes.json"
+
     def checkpoints(self, which: Which) -> Path:
         """Return a folder of checkpoints."""
         return self.path / "checkpoints" / which

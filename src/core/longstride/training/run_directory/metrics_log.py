@@ -1,6 +1,5 @@
 """Metrics of a run: metrics.jsonl is the record, TensorBoard shows the same numbers."""
 
-import json
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from longstride.errors import UserError
+from longstride.escaping import json_line
 from longstride.own_files.opening import make_own_folder
 from longstride.training.run_directory.checkpoint_writer import WriteRetry
 from longstride.training.run_directory.directory import RunDirectory
@@ -204,4 +204,4 @@ def scalars(record: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, flo
 
 
 def _line(record: dict[str, Any]) -> bytes:
-    return json.dumps(record).encode() + b"\n"
+    return json_line(record).encode() + b"\n"

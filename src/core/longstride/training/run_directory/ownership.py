@@ -24,6 +24,7 @@ _FILES = (
         "report.html",
         "comparison.html",
         "evaluation.json",
+        "evaluation-*-episodes.json",
         "whatif.json",
     ),
     *("checkpoints/last/iteration-*.json", "checkpoints/last/iteration-*.safetensors"),

@@ -1,6 +1,7 @@
 """Learning curve of a run: the main metric over the iterations, with intervals and the heuristics as lines."""
 
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,12 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from longstride.errors import one_line
 from longstride.escaping import plot_text
 from longstride.text import Scale, in_words, scale_of
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.files import write_atomically
 from longstride.training.run_directory.metrics_log import whole_records
 from longstride.training.run_directory.read_json import EVALUATION, read_json
+from longstride.training.run_directory.save_figure import save_figure
 
 _WINDOWS = 12
 """Windows that a curve is divided into for its moving mean, where there are enough iterations."""
@@ -64,9 +67,9 @@ def curve_of(records: Sequence[dict[str, Any]], metric: str, unit: str = "") -> 
     values = [r["metrics"].get(metric, r["return"]) for r in records]
     if metric != "return" and not any(metric in r["metrics"] for r in records):
         metric, unit = "return", "reward"
-    if 2 * sum(value is None for value in values) > len(values):
+    if 2 * sum(not _is_number(value) for value in values) > len(values):
         metric, unit, values = "mean_reward", "reward", [r.get("mean_reward") for r in records]
-    known = [(r["iteration"], v) for r, v in zip(records, values, strict=True) if isinstance(v, int | float)]
+    known = [(r["iteration"], v) for r, v in zip(records, values, strict=True) if _is_number(v)]
     iterations, found = np.array([i for i, _ in known], np.int64), np.array([v for _, v in known], np.float64)
     window = max(_FEWEST, round(len(found) / _WINDOWS)) if len(found) >= 2 * _FEWEST else 0
     mean, low, high = _moving(found, window)
@@ -74,9 +77,13 @@ def curve_of(records: Sequence[dict[str, Any]], metric: str, unit: str = "") -> 
         (r["iteration"], at["mean"], at["low"], at["high"])
         for r in records
         if (at := ((r.get("evaluation") or {}).get("metrics") or {}).get(metric))
-        and all(isinstance(at.get(end), int | float) for end in ("mean", "low", "high"))
+        and all(_is_number(at.get(end)) for end in ("mean", "low", "high"))
     ]
     return Curve(metric, unit, iterations, found, mean, low, high, window, evaluations)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def _moving(values: np.ndarray, window: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -94,7 +101,8 @@ def _moving(values: np.ndarray, window: int) -> tuple[np.ndarray, np.ndarray, np
 def baselines_of(evaluation: dict[str, Any], metric: str) -> dict[str, float]:
     """Return the means of heuristics, bounds and references in the content of an evaluation.json."""
     kinds = evaluation.get("kinds", {})
-    rows = {n: v[metric]["mean"] for n, v in evaluation.get("policies", {}).items() if metric in v}
+    means = {n: v[metric]["mean"] for n, v in evaluation.get("policies", {}).items() if metric in v}
+    rows = {name: mean for name, mean in means.items() if _is_number(mean)}
     lines = {name: mean for name, mean in rows.items() if kinds.get(name) in ("heuristic", "bound")}
     return lines | (evaluation.get("references", {}) if metric == evaluation.get("main_metric") else {})
 
@@ -159,16 +167,18 @@ def plot_learning_curve(directory: Path, metric: str, unit: str = "") -> str:
         from matplotlib.figure import Figure
     except ImportError:
         return f"No {path.name}: matplotlib is not installed (pip install matplotlib)."
-    curve = curve_of(whole_records(directory), metric, unit)
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    axes = figure.add_subplot()
-    draw_curve(axes, {"": curve}, baselines_of(read_evaluation(paths), curve.metric), curve.scale)
-    interval = " with 95 % intervals" if curve.window or curve.evaluations else ""
-    axes.set_title(plot_text(f"{in_words(curve.metric).capitalize()} of {directory.name}{interval}"))
     picture = io.BytesIO()
-    figure.savefig(picture, dpi=120)
     try:
+        curve = curve_of(whole_records(directory), metric, unit)
+        figure = Figure(figsize=(8, 4.5), layout="constrained")
+        axes = figure.add_subplot()
+        draw_curve(axes, {"": curve}, baselines_of(read_evaluation(paths), curve.metric), curve.scale)
+        interval = " with 95 % intervals" if curve.window or curve.evaluations else ""
+        axes.set_title(plot_text(f"{in_words(curve.metric).capitalize()} of {directory.name}{interval}"))
+        save_figure(figure, picture, dpi=120)
         write_atomically(path, picture.getvalue())
     except OSError as error:
         return f"No {path.name}: {error.strerror}."
+    except Exception as error:  # the run is saved, and a picture of it must not change its exit code
+        return f"No {path.name}: {type(error).__name__}: {one_line(error)}."
     return f"Learning curve: {path}."

@@ -1,12 +1,12 @@
 """The access log: a line of JSON for each answer, without tokens and without data of a state."""
 
-import json
 import os
 import select
 import stat
 from datetime import UTC, datetime
 
 from longstride.errors import UserError
+from longstride.escaping import json_line
 
 
 class AccessLog:
@@ -33,7 +33,7 @@ class AccessLog:
         """Append a line with the current time; return False only if a line was dropped."""
         if self._descriptor < 0:
             return True
-        line = json.dumps({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **values}) + "\n"
+        line = json_line({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **values}) + "\n"
         try:
             if self._poll is not None and not self._poll.poll(0):
                 return False  # the reader of a pipe is too slow

@@ -1,11 +1,11 @@
 """A connection with limits on the head of a request and on slow clients, which uvicorn does not have."""
 
 import asyncio
-import json
 from typing import Any
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
+from longstride.escaping import json_line
 from longstride.process.recommend.service.connections import Connections
 from longstride.process.recommend.service.limits import MOST_HEAD_BYTES, MOST_SECONDS, STOPPING
 
@@ -156,7 +156,7 @@ class Connection(asyncio.Protocol):
         self._waits_since = 0.0
         if not self._transport.is_closing():
             self._all.note(int(status[:3]))
-            body = json.dumps({"error": sentence})
+            body = json_line({"error": sentence})
             lines = [f"HTTP/1.1 {status}", "content-type: application/json", f"content-length: {len(body)}", *headers]
             self._transport.write(("\r\n".join([*lines, "connection: close"]) + f"\r\n\r\n{body}").encode())
             self._transport.close()
