@@ -160,6 +160,8 @@ def _run_mode(arguments: Sequence[str], default_file: Path | None) -> int:
     say = say_on(console := console_of_output())
     _say_settings(default_file, settings.notes, say)
     settings = settings.told(lambda note: None)
+    if mode.is_slow and os.environ.get("RANK", "0") == "0":
+        say("Loading PyTorch and the simulator ...")
     code = mode.run(Call(settings, own, options, named, named or default_file, console, say))
     if unread := without_effect(mode, options):
         say_on(make_console(stderr=True))(unread)

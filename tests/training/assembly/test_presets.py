@@ -131,7 +131,9 @@ def test_a_policy_that_starts_from_a_rule_has_defaults_of_its_own():
     changed = WITH_PRIOR.keys() - {"gamma", "num_epochs"} | {"num_envs"}
     assert sources == {"num_epochs": "flag", **dict.fromkeys(changed, "prior")}
     assert config.num_envs == 1
-    assert line.startswith("The policy starts from a rule of the simulator, so the defaults are others: GROW_ROLLOUTS")
+    assert line.startswith(
+        "The policy starts from a rule of the simulator, so these settings differ from the usual defaults: GROW_"
+    )
     assert with_prior(Settings(Config()), Bandit()) == Settings(Config())
 
 

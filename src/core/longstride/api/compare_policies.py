@@ -15,6 +15,7 @@ from longstride.simulators.simulator import Simulator
 from longstride.text import Say
 from longstride.training.assembly.run_settings import values_of_a_run
 from longstride.training.assembly.untrained import with_untrained
+from longstride.training.evaluation.acting import acting_sentence, draws_against_likeliest
 from longstride.training.evaluation.comparison import comparison_sentence
 from longstride.training.evaluation.evaluate import Evaluation, evaluate
 from longstride.training.evaluation.plain_words import plain_words
@@ -66,6 +67,7 @@ def closing_lines(result: Evaluation, simulator: Simulator, with_policy: bool = 
             lines += filter(None, [simulator.hooks.evaluation_note(simulator, result.records)])
     except UserError as error:  # the episodes are played: a sentence about them must not lose them
         lines.append(str(error))
+    lines += filter(None, [acting_sentence(draws_against_likeliest(result, simulator))])
     words = plain_words(result, simulator)
     return [*lines, *(["In plain words:"] if words else []), *(f"  {line}" for line in words), *result.messages[:3]]
 

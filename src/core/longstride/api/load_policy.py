@@ -7,6 +7,7 @@ import numpy as np
 
 from longstride.policies.loaded_listed import LoadedListPolicy
 from longstride.policies.loaded_policy import LoadedPolicy
+from longstride.training.evaluation.acting import draws_by_default
 from longstride.training.evaluation.trained_policy import load_trained_policy
 
 
@@ -18,7 +19,9 @@ def load_policy(directory: str | Path, seed: int | np.random.Generator = 0) -> L
     Args:
         directory: run directory, for the best of the evaluations while it trained, or its last checkpoint without any;
             or a checkpoint directory such as ``runs/inventory/checkpoints/last``.
-        seed: seed of the draws of ``policy.act(..., greedy=False)``, or a generator for them.
+        seed: seed of the draws of ``policy.act``, or a generator for them.
+
+    The policy draws its actions by default if ``--mode evaluate`` has shown that to be better (``policy.draws``).
 
     Raises:
         UserError: there is no intact checkpoint of this version.
@@ -28,4 +31,4 @@ def load_policy(directory: str | Path, seed: int | np.random.Generator = 0) -> L
     for sentence in damaged:
         warnings.warn(sentence, stacklevel=2)
     kind = LoadedListPolicy if policy.spec.scores_actions else LoadedPolicy
-    return kind(policy.spec, policy.actor_params, seed)
+    return kind(policy.spec, policy.actor_params, seed, draws_by_default(Path(directory), policy.actor_params))

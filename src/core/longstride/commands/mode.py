@@ -87,6 +87,7 @@ class Mode:
         reads_settings: whether it reads a hyperparameters file that the command line does not name, by its own flags.
         has_a_result: whether its work is complete even if its output cannot be written.
         several: the setting of which it takes several values, the others as ``further_...``.
+        is_slow: whether seconds pass before it has something to say, so that a line says what it does.
         settings: settings that it reads. Flags of others are taken, too, and said to have no effect.
     """
 
@@ -97,6 +98,7 @@ class Mode:
     reads_settings: Callable[[Mapping[str, Any]], bool] = _never
     has_a_result: Callable[[Mapping[str, Any]], bool] = _never
     several: str = ""
+    is_slow: bool = False
     settings: frozenset[str] = OF_A_TRAINING
 
 

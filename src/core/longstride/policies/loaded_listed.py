@@ -23,10 +23,12 @@ class LoadedListPolicy:
     :class:`longstride.policies.loaded_policy.LoadedPolicy`.
     """
 
-    def __init__(self, spec: PolicySpec, params: np.ndarray, seed: int | np.random.Generator = 0) -> None:
+    def __init__(
+        self, spec: PolicySpec, params: np.ndarray, seed: int | np.random.Generator = 0, draws: bool = False
+    ) -> None:
         if not np.isfinite(params).all():
             raise UserError("The parameters of the policy are not finite; load an earlier checkpoint.")
-        self.spec = spec
+        self.spec, self.draws = spec, draws
         self._params, self._workspace = align_params(params, spec), workspace(spec)
         self._state, self._scratch = (
             new_policy_states(spec, 1)[0],
@@ -47,7 +49,7 @@ class LoadedListPolicy:
         observation: np.ndarray,
         mask: None = None,
         features: np.ndarray | Sequence[np.ndarray] | None = None,
-        greedy: bool = True,
+        greedy: bool | None = None,
     ) -> Any:
         """Return the place of the chosen action among the feasible ones, or B places for a batch of B.
 
@@ -56,7 +58,8 @@ class LoadedListPolicy:
             mask: None; a list of the feasible actions needs no mask.
             features: float32[n, F], what the simulator's ``describe_actions`` writes for n feasible actions, at least
                 one; for a batch a sequence of B such arrays, whose n may differ.
-            greedy: True for the likeliest action, False for a draw from the policy's distribution.
+            greedy: True for the likeliest action, False for a draw from the policy's distribution; None for what is
+                better, as ``draws`` says.
 
         Returns:
             An int, the row of ``features``; for a batch int64[B].
@@ -64,7 +67,7 @@ class LoadedListPolicy:
         Raises:
             UserError: an array has a wrong shape or dtype or is not finite, or a list is empty.
         """
-        observation = np.asarray(observation)
+        observation, greedy = np.asarray(observation), not self.draws if greedy is None else greedy
         if mask is not None:
             raise UserError("The policy chooses from a list of feasible actions, which takes no mask; leave mask out.")
         if features is None:

@@ -42,16 +42,19 @@ class LoadedPolicy:
     Args:
         spec: architecture of the policy, an attribute too: observation size, action space, layers, action features.
         params: float32[*], the actor's part of the flat parameters.
-        seed: seed of the draws of ``act(..., greedy=False)``, or a generator for them.
+        seed: seed of the draws of :meth:`act`, or a generator for them.
+        draws: whether it draws its actions where nobody says, an attribute too.
 
     Raises:
         UserError: a parameter is NaN or infinite.
     """
 
-    def __init__(self, spec: PolicySpec, params: np.ndarray, seed: int | np.random.Generator = 0) -> None:
+    def __init__(
+        self, spec: PolicySpec, params: np.ndarray, seed: int | np.random.Generator = 0, draws: bool = False
+    ) -> None:
         if not np.isfinite(params).all():
             raise UserError("The parameters of the policy are not finite; load an earlier checkpoint.")
-        self.spec = spec
+        self.spec, self.draws = spec, draws
         self._params, self._workspace = align_params(params, spec), workspace(spec, BLOCK)
         self._kernel = build_act(spec)
         values, self._has_features = sum(spec.action_space.choices), spec.action_features > 0
@@ -79,7 +82,7 @@ class LoadedPolicy:
         observation: np.ndarray,
         mask: np.ndarray | None = None,
         features: np.ndarray | None = None,
-        greedy: bool = True,
+        greedy: bool | None = None,
     ) -> Any:
         """Return the action for one observation, or the actions for a batch of B.
 
@@ -89,7 +92,8 @@ class LoadedPolicy:
             mask: bool[n] or bool[B, n], the allowed values of all choices; None allows all.
             features: float32[n, k] or float32[B, n, k], what the simulator's ``action_features`` writes; for policies
                 that were trained with them, and only for those.
-            greedy: True for the likeliest action, False for a draw from the policy's distribution.
+            greedy: True for the likeliest action, False for a draw from the policy's distribution; None for what is
+                better, as ``draws`` says.
 
         Returns:
             Discrete: an int, or int64[B]. MultiDiscrete: int64[choices] or int64[B, choices]. Box: float32[numbers] or
@@ -98,6 +102,7 @@ class LoadedPolicy:
         Raises:
             UserError: an array has a wrong shape or dtype or is not finite, or a mask allows nothing.
         """
+        greedy = not self.draws if greedy is None else greedy
         shape = self._observation_shape
         if type(observation) is not np.ndarray or observation.shape != shape or observation.dtype.kind != "f":
             observation = _checked("observation", observation, shape, None)

@@ -31,4 +31,5 @@ AB = Mode(
     _run,
     reads_settings=always,
     has_a_result=always,
+    is_slow=True,
 )

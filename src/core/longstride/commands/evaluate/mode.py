@@ -41,4 +41,5 @@ EVALUATE = Mode(
     _run,
     without_checkpoint,
     settings=OF_EPISODES,
+    is_slow=True,
 )

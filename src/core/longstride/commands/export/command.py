@@ -26,6 +26,7 @@ from longstride.settings import Settings
 from longstride.simulators.described import from_description
 from longstride.simulators.simulator import Simulator
 from longstride.text import Say, counted
+from longstride.training.evaluation.acting import draws_by_default
 from longstride.training.evaluation.trained_policy import trained_policy
 from longstride.training.run_directory.checkpoint import load_run, policy_folder
 from longstride.training.run_directory.directory import run_directory_of
@@ -101,7 +102,8 @@ def _load(settings: Settings, checkpoint: Path, output: str | None, say: Say) ->
         say(f"The run's simulator is not at hand, so there are {lacks}: {str(error).rstrip('.')}.")
     name, iteration = metadata["simulator"].get("simulator"), metadata["iteration"]
     title = f"Simulator {name}, iteration {iteration}, a policy of the family {spec.family.name}."
-    contract = contract_of(spec, params, labels, {"simulator": name, "iteration": iteration})
+    origin = {"simulator": name, "iteration": iteration, "draws": draws_by_default(checkpoint, policy.actor_params)}
+    contract = contract_of(spec, params, labels, origin)
     folder = ExportFolder(Path(output) if output else run_directory_of(checkpoint).export)
     return _Exported(spec, params, simulator, labels, title, contract, folder)
 

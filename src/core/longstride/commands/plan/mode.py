@@ -23,5 +23,10 @@ def _run(call: Call) -> int:
 
 
 PLAN = Mode(
-    "plan", "Print what a training would do on this machine or on another GPU.", _add_flags, _run, reads_settings=always
+    "plan",
+    "Print what a training would do on this machine or on another GPU.",
+    _add_flags,
+    _run,
+    reads_settings=always,
+    is_slow=True,
 )

@@ -21,4 +21,4 @@ def _run(call: Call) -> int:
     return run_replay(call.settings, own["iteration"], own["trust_simulator"], call.console, call.say)
 
 
-REPLAY = Mode("replay", "Repeat an iteration step by step.", _add_flags, _run, settings=OF_A_RUN)
+REPLAY = Mode("replay", "Repeat an iteration step by step.", _add_flags, _run, settings=OF_A_RUN, is_slow=True)

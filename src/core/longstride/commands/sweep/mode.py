@@ -35,4 +35,6 @@ def _run(call: Call) -> int:
     return 0
 
 
-SWEEP = Mode("sweep", "Search for settings.", _add_flags, _run, reads_settings=always, has_a_result=always)
+SWEEP = Mode(
+    "sweep", "Search for settings.", _add_flags, _run, reads_settings=always, has_a_result=always, is_slow=True
+)

@@ -20,8 +20,10 @@ from longstride.training.assembly.resumed_settings import resumed_settings
 from longstride.training.assembly.run import Run
 from longstride.training.assembly.simulator_trust import located_run, require_trusted_run
 from longstride.training.assembly.untrained import with_untrained
+from longstride.training.evaluation.acting import acting_sentence, compare_draws, keep_acting
 from longstride.training.evaluation.trained_policy import TrainedPolicy, load_trained_policy
 from longstride.training.run_directory.checkpoint import checkpoint_folder
+from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.lock import is_locked
 from longstride.training.time_budget import Budget
 
@@ -67,15 +69,31 @@ def _settings_to_resume(given: Settings, options: TrainOptions) -> Settings:
 
 
 def _checked(run: Run) -> list[str]:
+    """Return what is shown to be better than the trained policy or its likeliest actions, in some episodes."""
+    trainer = run.trainer
+    evaluated = trainer.judge.best.judged_by == "evaluations"
+    last = TrainedPolicy(trainer.actor_params(), trainer.model.spec)
+    policy = load_trained_policy(run.directory) if evaluated else last
+    return [*_checked_draws(run, policy), *_checked_others(run, policy)]
+
+
+def _checked_draws(run: Run, policy: TrainedPolicy) -> list[str]:
+    """Return whether drawn actions are better or worse than the likeliest ones, which the run remembers."""
+    simulator, seed = run.trainer.simulator, run.trainer.settings.seed
+    if not simulator.compiled:
+        return []
+    verdict = compare_draws(simulator, policy, seed, run.plan.simulation_threads)
+    keep_acting(RunDirectory(run.directory), verdict, policy.actor_params)
+    return list(filter(None, [acting_sentence(verdict)]))
+
+
+def _checked_others(run: Run, policy: TrainedPolicy) -> list[str]:
     """Return what is shown to be better than the trained policy, if the simulator has short episodes."""
     trainer = run.trainer
     with naming_the_hook(trainer.simulator, "short_episodes"):
         short = trainer.simulator.hooks.short_episodes(trainer.simulator)
     if short is None:
         return []
-    evaluated = trainer.judge.best.judged_by == "evaluations"
-    last = TrainedPolicy(trainer.actor_params(), trainer.model.spec)
-    policy = load_trained_policy(run.directory) if evaluated else last
     policy = with_untrained(policy, run.directory, trainer.simulator)
     return last_check(trainer.simulator, short, policy, trainer.settings.seed, run.plan.simulation_threads)
 

@@ -28,4 +28,4 @@ def _run(call: Call) -> int:
     return run_train(call.settings, options, call.console, call.say)
 
 
-TRAIN = Mode("train", "Train a policy.", _add_flags, _run, reads_settings=always, has_a_result=always)
+TRAIN = Mode("train", "Train a policy.", _add_flags, _run, reads_settings=always, has_a_result=always, is_slow=True)

@@ -58,9 +58,9 @@ CARDS = (
 UNCONFIRMED = {("A30", "tf32"), ("A30", "fp32"), ("B200", "fp32")}
 
 _ALIASES = {
-    "V100 16GB": ("V100", "V100 PCIE 16GB"),
+    "V100 16GB": ("V100 PCIE 16GB",),
     "V100 32GB": ("V100 PCIE 32GB", "V100 SXM3 32GB"),
-    "A100 40GB": ("A100", "A100 PCIE 40GB", "A100 SXM 40GB"),  # where two sizes exist the bare name is the smaller
+    "A100 40GB": ("A100 PCIE 40GB", "A100 SXM 40GB"),
     "A100 80GB": ("A100 80GB PCIe", "A100 PCIE 80GB", "A100 SXM 80GB"),
     "H100 SXM": ("H100", "H100 80GB", "H100 SXM5", "H100 SXM5 80GB"),
     "H100 PCIe": ("H100 80GB PCIe",),
@@ -129,9 +129,12 @@ def find_card(name: str) -> Card:
     """Return the card of a name such as ``"A40"``, ``"a100-80gb"`` or ``"NVIDIA A100-SXM4-80GB"``.
 
     Raises:
-        UserError: it is none of them; the nearest is named.
+        UserError: it is none of them, and the nearest is named; or it is that of cards with several sizes.
     """
     card = _BY_NAME.get(_plain(name))
+    sizes = [each.name for each in CARDS if _plain(each.name) == _plain(f"{name} {each.gigabytes}GB")]
+    if card is None and len(sizes) > 1:
+        raise UserError(f"There is a GPU {name} of {len(sizes)} sizes; name one of them: {' or '.join(sizes)}.")
     if card is None:
         near = get_close_matches(_plain(name), _BY_NAME, 1, cutoff=0.5)
         hint = f"; did you mean {_BY_NAME[near[0]].name}? It has" if near else ", which has"

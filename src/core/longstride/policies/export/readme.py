@@ -50,7 +50,8 @@ def _meaning(spec: PolicySpec, contract: dict[str, Any]) -> str:
         shape = ", ".join(map(str, each["shape"]))
         lines.append(f"| `{each['name']}` | {each['dtype']} | [{shape}] | {each['meaning']} |")
     sampled = contract["distribution"]["formula"]
-    lines += ["", "`action` is greedy. A sampled action is drawn like this:", "", f"    {sampled}"]
+    better = " An evaluation has shown that draws are better for this policy." if contract.get("draws") else ""
+    lines += ["", f"`action` is greedy. A sampled action is drawn like this:{better}", "", f"    {sampled}"]
     if any("elements" in each for each in [*contract["inputs"], *contract["outputs"]]):
         lines += ["", f"`{CONTRACT}` names each number."]
     return "\n".join(lines)

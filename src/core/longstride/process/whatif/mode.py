@@ -50,4 +50,5 @@ WHATIF = Mode(
     without_checkpoint,
     several="scenario",
     settings=OF_EPISODES,
+    is_slow=True,
 )

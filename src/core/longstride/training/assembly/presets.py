@@ -120,7 +120,9 @@ def with_prior(settings: Settings, simulator: Simulator) -> Settings:
         changes |= sizes
     values = ", ".join(f"{name.upper()} {value}" for name, value in changes.items())
     lines = (
-        [f"The policy starts from a rule of the simulator, so the defaults are others: {values}."] if changes else []
+        [f"The policy starts from a rule of the simulator, so these settings differ from the usual defaults: {values}."]
+        if changes
+        else []
     )
     return settings.changed(changes, "prior", [*lines, *fewer])
 
@@ -161,12 +163,14 @@ def with_preset(settings: Settings, iteration_steps: int) -> Settings:
         "num_epochs": (preset.epochs, ""),
         "evaluate_every": (preset.evaluate_every, ""),
     }
-    changes = {name: value for name, (value, _) in values.items() if not settings.is_chosen(name)}
+    by_rule = {name for name, source in settings.sources.items() if source == "prior"}
+    free = [name for name in values if not settings.is_chosen(name) and name not in by_rule]
+    changes = {name: values[name][0] for name in free}
     notes = [
         f"Preset {config.preset}: {name.upper()} = {value}{reason}."
         if name in changes
         else f"Preset {config.preset} leaves {name.upper()} = {getattr(config, name)} alone, set by "
-        f"{settings.sources[name]}."
+        f"{'the rule that the policy starts from' if name in by_rule else settings.sources[name]}."
         for name, (value, reason) in values.items()
     ]
     return settings.changed(changes, "preset", notes)

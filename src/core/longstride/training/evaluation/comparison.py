@@ -29,8 +29,11 @@ class Verdict:
     high: float  # upper end
 
     def percent(self, difference: float) -> float | None:
-        """Return a difference in per cent of the other policy; None where that is 0."""
-        return 100.0 * difference / abs(self.other) if self.other else None
+        """Return a difference in per cent of the other policy; None unless both means are positive.
+
+        A share of a negative number, or of one that changes its sign, says nothing.
+        """
+        return 100.0 * difference / self.other if self.value > 0 and self.other > 0 else None
 
     def as_json(self) -> dict[str, Any]:
         """Return the JSON values: the verdict, the difference and its interval in units and in per cent."""
@@ -45,7 +48,7 @@ class Verdict:
         if percent is None:
             scale = scale_of(self.unit, self.difference)
             return f"{self.word}: {_signed(self.difference * scale.factor)} ± {scale.show(half, 2)}"
-        return f"{self.word}: {_signed(percent)} ± {format_number(100.0 * half / abs(self.other), 2)} %"
+        return f"{self.word}: {_signed(percent)} ± {format_number(100.0 * half / self.other, 2)} %"
 
     def means(self, name: str = "") -> str:
         """Return both means, such as ``5.6 h against 7.5 h mean cycle time``; a name stands behind the other one."""

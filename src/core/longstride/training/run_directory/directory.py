@@ -29,6 +29,7 @@ class RunDirectory:
         self.report = self.path / "report.html"  # the run as a page
         self.comparison = self.path / "comparison.html"  # this run and others side by side
         self.evaluation = self.path / "evaluation.json"  # result of --mode evaluate
+        self.acting = self.path / "acting.json"  # whether the policy does better by draws, as an evaluation has shown
         self.whatif = self.path / "whatif.json"  # result of --mode whatif
         self.whatif_scenarios = self.path / "whatif"  # folder of the scenarios that it made of changes
         self.export = self.path / "export"  # folder of --mode export

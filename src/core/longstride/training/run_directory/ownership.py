@@ -24,6 +24,7 @@ _FILES = (
         "report.html",
         "comparison.html",
         "evaluation.json",
+        "acting.json",
         "evaluation-*-episodes.json",
         "whatif.json",
     ),
