@@ -31,7 +31,7 @@ check: $(VENV)/.installed-dev  ## everything that a contribution must pass: form
 
 docs: $(VENV)/.installed-docs  ## the documentation as a site, in site/; a broken link fails
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
-	@echo "==> Open site/index.html"
+	@echo "==> To read it, with search:  $(RUN) -m http.server --directory site 8000  then open http://localhost:8000"
 
 benchmark: $(VENV)/.installed  ## collection: the fused loop against stepping from Python
 	$(RUN) benchmarks/collection.py

@@ -66,11 +66,13 @@ def shown_values(params: Mapping[str, Any]) -> str:
 
 
 def against_base(score: float | None, base: Result) -> str:
-    """Return the difference of a score to that of the base settings, in per cent."""
-    if score is None or not base.score:
+    """Return the difference of a score to that of the base settings, in per cent where both are positive."""
+    if score is None or base.score is None:
         return "-"
-    percent = 100.0 * (score - base.score) / abs(base.score)
-    return f"{'+' * (percent >= 0.0)}{format_number(percent, 2)} %"
+    difference = score - base.score
+    if score > 0 and base.score > 0:
+        return f"{'+' * (difference >= 0.0)}{format_number(100.0 * difference / base.score, 2)} %"
+    return f"{'+' * (difference >= 0.0)}{format_number(difference, 3)}"
 
 
 def trial_line(sweep: Sweep, trials: list[Trial], base: Result) -> str:

@@ -144,7 +144,8 @@ def _more_columns(result: Evaluation, simulator: Simulator) -> dict[str, dict[st
 
 
 def _gap(mean: float, reference: float) -> str:
-    return f"{100 * (mean - reference) / abs(reference):+,.3g} %" if reference else f"{mean - reference:+,.3g}"
+    positive = mean > 0 and reference > 0  # a share of anything else says nothing
+    return f"{100 * (mean - reference) / reference:+,.3g} %" if positive else f"{mean - reference:+,.3g}"
 
 
 def _cell(value: dict[str, float] | None, scale: Scale) -> str:
