@@ -155,7 +155,7 @@ def test_other_action_spaces_from_training_to_evaluation(kind, tmp_path, refused
     other.write_text(TOYS.read_text().replace("[3, 2, 4])", "[3, 4, 2])").replace("[1.5, 1.0]", "[1.5, 2.0]"))
     if kind != "Tracker":
         named = ("--mode", "evaluate", "--checkpoint", run, "--simulator", f"{other}:{kind}")
-        assert "has changed since the run in" in refused(*named)
+        assert "is another file; if you trust it, add --trust-simulator." in refused(*named)
         sentence = refused(*named, "--trust-simulator")
         assert "is of another simulator: actions is" in sentence
         assert description(space) in sentence
@@ -201,7 +201,7 @@ def test_a_bad_value_is_named_with_its_range(refused, arguments, part):
         ("USE_TF32 = 1", "USE_TF32: 1 is not True or False"),
         ("SIMULATOR = 3", "SIMULATOR: 3 should be a valid string"),
         ("SIMULATOR_OPTIONS = 'x=3'", "SIMULATOR_OPTIONS: 'x=3' should be a valid dictionary"),
-        ("SIMULATOR_OPTIONS = {'x': (1, 2)}", "SIMULATOR_OPTIONS: (1, 2) should be a valid JSON value"),
+        ("SIMULATOR_OPTIONS = {'x': {1}}", "SIMULATOR_OPTIONS: {1} should be a valid JSON value"),
         ("SIMULATOR_OPTIONS = True", "SIMULATOR_OPTIONS: True is not a dictionary"),
         ("GAMMA = [", "does not run as Python: SyntaxError"),
         ("GAMMA = 1 / 0", "does not run as Python: ZeroDivisionError"),
@@ -255,7 +255,7 @@ def test_missing_files(refused, tmp_path):
         ),
         ("CartPol", "did you mean cartpole?"),
         (f"{TOYS}:Bandi", "did you mean Bandit?"),
-        (f"{TOYS}:ShopParameters", "is neither a subclass of longstride.Simulator nor a function"),
+        (f"{TOYS}:ShopParameters", "is neither a class of longstride.Simulator or gymnasium.Env nor a function"),
         ("no_such_module:Shop", "Cannot import the simulator's module no_such_module"),
     ],
 )
@@ -431,6 +431,7 @@ def test_options_are_recorded_with_the_run(club):
     assert config["sources"]["simulator_options"] == "flag"
     facts = load_checkpoint(run)[1]
     digest = facts["source"].pop("source_sha256")
+    assert Path(facts["source"].pop("source_file")).name == "club.py"
     assert facts["source"] == {"simulator": name, "options": {"length": 64, "label": "a=b, c"}}
     assert digest == source_sha256(name)
 
