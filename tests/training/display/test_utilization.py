@@ -41,9 +41,8 @@ def run(tmp_path, monkeypatch):
     monkeypatch.setattr(MetricsLog, "_open_board", lambda *_: None)
     config = {"simulator": "oracles.toy_simulators:Shop", "training_episodes": 2, "num_envs": 2}
     sizes = {"actor_hidden_size": 8, "critic_hidden_size": 8, "num_hidden_layers": 1, "num_epochs": 2}
-    built = build_run(
-        Settings(Config(**config, **sizes, device="cpu", run_directory=str(tmp_path))), False, lambda _: None
-    )
+    settings = Settings(Config(**config, **sizes, device="cpu", run_directory=str(tmp_path)))
+    built = build_run(settings, False, lambda _: None, verbose=True)
     text = io.StringIO()
     built.train(Console(file=text), lambda: False)
     return built, read_metrics(tmp_path), text.getvalue()

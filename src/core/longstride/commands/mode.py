@@ -125,4 +125,6 @@ def add_trust(group: "Group") -> None:
 
 def add_verbose(group: "Group") -> None:
     """Add the flag of a plan in words."""
-    group.add_argument("--verbose", action="store_true", help="print every choice of the plan with its reason")
+    group.add_argument(
+        "--verbose", action="store_true", help="print every choice of the plan with its reason, and the speeds"
+    )

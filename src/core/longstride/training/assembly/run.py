@@ -73,6 +73,7 @@ class Run:
     plan: Plan
     lock: RunLock | None  # None of a rank that writes nothing
     own_files: Sequence[Path] = ()  # files of the simulator that are written again if they vanish
+    verbose: bool = False  # whether the speeds of a CPU are printed at the end
 
     def train(self, console: Console, should_stop: Callable[[], bool]) -> bool:
         """Train and release the lock; the display is on the console, the rest is as for :meth:`Trainer.run`.
@@ -140,7 +141,9 @@ class Run:
         if self.plan.device == "cuda":
             free, total = free_and_total_bytes()
             lines += [*memory_lines(self.plan.device_name, total, free), *utilization.phase_lines()]
-        return [*lines, *filter(None, (utilization.simulation_line(), utilization.efficiency_line()))]
+        if self.verbose or self.plan.device == "cuda":
+            lines += filter(None, (utilization.simulation_line(), utilization.efficiency_line()))
+        return lines
 
 
 def build_run(
@@ -202,7 +205,7 @@ def build_run(
         setup.simulator.hooks.release()
         say(f"Run directory: {directory}. {_sizes(setup)}")
         on_error.pop_all()
-        return Run(directory.path, trainer, plan, lock, own)
+        return Run(directory.path, trainer, plan, lock, own, verbose)
 
 
 def _say_all(lines: Iterable[str], say: Say) -> None:
