@@ -205,3 +205,11 @@ def test_a_mined_scenario_is_a_file_that_loads_and_carries_its_load(tmp_path, na
     hours = sum(p.p * len(p.days) * p.mask().bit_count() for plans in scenario.rosters.values() for p in plans)
     work = worked_time(log).hours.sum() * sizes.expected_cases / len(log.cases)
     assert work < hours * scenario.horizon.value / 168
+
+
+@pytest.mark.parametrize("last", [24.0, 33.0, 168.0], ids=["midnight", "nine o'clock", "the week's end"])
+def test_an_instant_event_on_the_last_full_hour_is_mined(tmp_path, last):
+    rows = [(i, "X", "Ann", 9 + i, 9.5 + i) for i in range(5)]
+    rates = mine_scenario(log_of(tmp_path, [*rows, (9, "X", "Ann", last, last)]), name="t").scenario.arrivals.rates
+    later = mine_scenario(log_of(tmp_path, [*rows, (9, "X", "Ann", last, last + 1 / 60)]), name="t").scenario
+    assert rates == later.arrivals.rates and sum(rates) == pytest.approx(6.0, rel=1e-5)
