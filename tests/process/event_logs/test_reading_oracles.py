@@ -198,14 +198,17 @@ def slow_pairs(rows):
     return sorted(pairs, key=lambda pair: pair[1]), len(still_open)
 
 
-SMALL_ROW = st.tuples(
-    st.sampled_from("ab"),
-    st.sampled_from("XY"),
-    st.sampled_from(["Ann", "Bob", ""]),
-    st.sampled_from(["start", "start", "complete", "complete", "suspend", "resume", "abort", "schedule"]),
-    st.integers(0, 9),
+SMALL_ROWS = st.lists(
+    st.tuples(
+        st.sampled_from("ab"),
+        st.sampled_from("XY"),
+        st.sampled_from(["Ann", "Bob", ""]),
+        st.sampled_from(["start", "start", "complete", "complete", "suspend", "resume", "abort", "schedule"]),
+        st.integers(0, 9),
+    ),
+    min_size=1,
+    max_size=30,
 )
-SMALL_ROWS = st.lists(SMALL_ROW, min_size=1, max_size=30)
 
 
 def coded(texts):
@@ -213,18 +216,14 @@ def coded(texts):
     return Coded(values, np.array([values.index(text) for text in texts], np.int32))
 
 
-def pairs_of(rows):
-    names = ("case", "activity", "resource", "transition")
-    texts = {name: coded([row[i] for row in rows]) for i, name in enumerate(names)}
-    return pair_lifecycles(texts, np.array([row[4] for row in rows], float), np.zeros(len(rows), np.bool_))
-
-
 @FEW
 @given(SMALL_ROWS, st.randoms())
 def test_pairs_are_those_of_a_walk(rows, random):
     times = random.sample(range(len(rows)), len(rows))
     rows = [(*row[:4], time) for row, time in zip(rows, times, strict=True)]
-    pairs = pairs_of(rows)
+    names = ("case", "activity", "resource", "transition")
+    texts = {name: coded([row[i] for row in rows]) for i, name in enumerate(names)}
+    pairs = pair_lifecycles(texts, np.array([row[4] for row in rows], float), np.zeros(len(rows), np.bool_))
     expected, still_open = slow_pairs(rows)
     assert list(zip(pairs.start_row.tolist(), pairs.end_row.tolist(), strict=True)) == [pair[:2] for pair in expected]
     pauses = [(event, *pause) for event, pair in enumerate(expected) for pause in pair[2]]
@@ -233,27 +232,6 @@ def test_pairs_are_those_of_a_walk(rows, random):
     assert len(pairs.unfinished) == len(pairs.resting) == still_open
     assert pairs.aborted == transitions.count("start") - len(expected) - still_open
     assert len(pairs.unstarted) == transitions.count("complete") - len(expected)
-
-
-@FEW
-@given(SMALL_ROWS, st.randoms())
-def test_pairs_do_not_depend_on_the_order_of_the_rows(rows, random):
-    def content(rows):
-        pairs = pairs_of(rows)
-        events = [(rows[first], rows[last]) for first, last in zip(pairs.start_row, pairs.end_row, strict=True)]
-        pauses = sorted((events[i], rows[first], rows[last]) for i, first, last in pairs.pauses)
-        return sorted(events), pauses, sorted(rows[i] for i in pairs.unfinished), pairs.never_resumed, pairs.stray
-
-    assert content(random.sample(rows, len(rows))) == content(rows)
-
-
-def test_a_suspension_of_no_time_is_over_in_any_order_of_its_rows():
-    rows = [("a", "X", "Ann", what, time) for time, what in enumerate(("start", "suspend", "complete"))]
-    rows.insert(2, ("a", "X", "Ann", "resume", 1))
-    for some in (rows, rows[::-1]):
-        pairs = pairs_of(some)
-        assert pairs.stray == pairs.never_resumed == 0
-        assert [(some[first][4], some[last][4]) for _, first, last in pairs.pauses] == [(1, 1)]
 
 
 @FEW

@@ -53,7 +53,7 @@ def pair_lifecycles(texts: dict[str, Coded], time: np.ndarray, whole: np.ndarray
     if "instance" in texts:
         key = key * len(texts["instance"].values) + texts["instance"].code
     who = texts["resource"]
-    order = np.lexsort((_alphabetical(who), meaning, key, time))
+    order = np.lexsort((who.alphabetical(), meaning, key, time))
     order = order[(meaning >= 0)[order]]
     at_once = (np.diff(key[order]) == 0) & (np.diff(time[order]) == 0)
     moment = np.cumsum(np.append(0, ~at_once))[: len(order)]
@@ -61,13 +61,6 @@ def pair_lifecycles(texts: dict[str, Coded], time: np.ndarray, whole: np.ndarray
     for _, rows in groupby(zip(*(column.tolist() for column in columns), strict=True), itemgetter(0)):
         walk.take_moment([_Step(row, what, who, MEANINGS[index]) for _, row, what, who, index in rows])
     return walk.pairs(np.flatnonzero(whole))
-
-
-def _alphabetical(column: Coded) -> np.ndarray:
-    """Return int64[n], the place of each text among the sorted texts, which does not depend on the order of rows."""
-    place = np.empty(len(column.values), np.int64)
-    place[sorted(range(len(place)), key=column.values.__getitem__)] = np.arange(len(place))
-    return place[column.code]
 
 
 def makes_events(transition: Coded) -> np.ndarray:
