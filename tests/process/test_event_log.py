@@ -221,14 +221,15 @@ def test_xes_pairs_transitions_first_in_first_out(tmp_path):
     for content in (text, gzip.compress(text.encode())):
         log = read(tmp_path, content)
         assert hours_of(log) == [
-            ("a", "Check", "Bob", 9.25, 10.0),
             ("a", "Check", "Ann", 9.0, 11.0),
-            ("c", "Check", "Ann", 10.0, 11.0),
             ("c", "Check", "Ann", 9.0, 12.0),
+            ("a", "Check", "Bob", 9.25, 10.0),
+            ("c", "Check", "Ann", 10.0, 11.0),
+            ("a", "Sign", "Ann", 11.0, 12.0),
             ("c", "Sign", "Bob", 13.0, 14.0),
         ]
         assert log.notes == (
-            "1 completions without a start are left out (of Sign).",
+            "1 completions without a start are kept with estimated starts (of Sign).",
             "2 starts without a completion are left out.",
         )
 
@@ -274,7 +275,9 @@ def test_a_byte_order_mark_that_was_cut_is_no_log(tmp_path):
 
 def test_a_log_of_more_than_a_century_has_wrong_dates(tmp_path):
     rows = ["c1,A,r1,2024-01-01T08:00:00,2024-01-01T09:00:00", "c1,B,r1,0001-01-01T08:00:00,0001-01-01T08:30:00"]
-    with pytest.raises(UserError, match=r"goes from 0001-01-01 to 2024-01-01 \(events 2 and 1\), more than a hundred"):
+    with pytest.raises(
+        UserError, match=r"goes from 0001-01-01 to 2024-01-01 \(line 3 and line 2\), more than a hundred"
+    ):
         read(tmp_path, "\n".join(["case,activity,resource,start,end", *rows]))
     assert len(
         read(tmp_path, "\n".join(["case,activity,resource,start,end", rows[0], rows[1].replace("0001", "1925")]))

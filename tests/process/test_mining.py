@@ -42,7 +42,7 @@ def test_cases_keep_their_order_and_their_delays(tmp_path):
     # a: X, then Y two hours later; b: X twice at once, so both begin with the case.
     rows = [("a", "Y", "Ann", 12, 13), ("a", "X", "Ann", 9, 10), ("b", "X", "Ann", 9, 9.5), ("b", "X", "Bob", 9, 9.7)]
     flow = mine_scenario(log_of(tmp_path, rows), name="t").scenario.flow
-    a, b = ([{**task} for task in case["tasks"]] for case in flow["cases"])
+    b, a = ([{**task} for task in case["tasks"]] for case in flow["cases"])
     assert [task["task"] for task in a] == ["X", "Y"] and a[1]["delay"] > 0 and "after" not in a[1]
     assert [task["task"] for task in b] == ["X", "X"] and b[1]["after"] == []
 
@@ -205,3 +205,11 @@ def test_a_mined_scenario_is_a_file_that_loads_and_carries_its_load(tmp_path, na
     hours = sum(p.p * len(p.days) * p.mask().bit_count() for plans in scenario.rosters.values() for p in plans)
     work = worked_time(log).hours.sum() * sizes.expected_cases / len(log.cases)
     assert work < hours * scenario.horizon.value / 168
+
+
+@pytest.mark.parametrize("last", [24.0, 33.0, 168.0], ids=["midnight", "nine o'clock", "the week's end"])
+def test_an_instant_event_on_the_last_full_hour_is_mined(tmp_path, last):
+    rows = [(i, "X", "Ann", 9 + i, 9.5 + i) for i in range(5)]
+    rates = mine_scenario(log_of(tmp_path, [*rows, (9, "X", "Ann", last, last)]), name="t").scenario.arrivals.rates
+    later = mine_scenario(log_of(tmp_path, [*rows, (9, "X", "Ann", last, last + 1 / 60)]), name="t").scenario
+    assert rates == later.arrivals.rates and sum(rates) == pytest.approx(6.0, rel=1e-5)

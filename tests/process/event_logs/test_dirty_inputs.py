@@ -367,7 +367,9 @@ def test_data_warnings_about_people_and_seconds(tmp_path):
 def test_a_large_log_takes_blocks(tmp_path):
     """Rows, numbers and names are right beyond the first block."""
     count = 5_003
-    rows = [f"c{i // 3},A{i % 3},P{i % 7},2024-03-04T08:00:00,2024-03-04T08:00:0{i % 10}\n" for i in range(count)]
+    day = datetime(2024, 3, 4)
+    times = [[(day + timedelta(seconds=s)).isoformat() for s in (i, i + i % 10)] for i in range(count)]
+    rows = [f"c{i // 3},A{i % 3},P{i % 7},{start},{end}\n" for i, (start, end) in enumerate(times)]
     text = ",".join(NAMES) + "\n" + "".join(rows)
     log = read(tmp_path, text)
     assert len(log) == count and log.activities == ("A0", "A1", "A2") and log.cases[-1] == f"c{(count - 1) // 3}"

@@ -15,6 +15,7 @@ from longstride.process.event_logs.reading.collect import Coded
 from longstride.process.event_logs.reading.decode import readable
 from longstride.process.event_logs.reading.options import LogReading
 from longstride.process.event_logs.reading.read_records import Reading, read_records
+from longstride.process.event_logs.reading.records import Records
 from longstride.process.event_logs.reading.table import BadRow
 
 NO_RESOURCE = -1
@@ -25,7 +26,7 @@ _LONGEST = 100 * 365.25 * 86_400
 
 @dataclass(frozen=True)
 class EventLog:
-    """The n events of a log in the order of the file.
+    """The n events of a log, the earliest first.
 
     The wall clock gives the hour of the week. It differs from real time only in logs with UTC offsets, after a
     change to or from summer time.
@@ -94,7 +95,7 @@ def _event_log(source: str, reading: Reading) -> EventLog:
         )
     if not (events.resource.code >= 0).any():
         raise UserError(f"{source} names no resource in any event, so the skills of people cannot be learned.")
-    _require_one_century(source, events.start, events.end)
+    _require_one_century(source, events, reading.unit)
     first = int(events.start.argmin())
     clocks = events.start + events.start_offset, events.end + events.end_offset
     monday = _monday(min(float(clock.min()) for clock in clocks))  # no clock is before it, for any UTC offset
@@ -138,14 +139,16 @@ def _numbers(column: Coded) -> np.ndarray:
     return number
 
 
-def _require_one_century(source: str, start: np.ndarray, end: np.ndarray) -> None:
+def _require_one_century(source: str, events: Records, unit: str) -> None:
     """Refuse dates that must be wrong, before they become calendars of thousands of years."""
+    start, end = events.start, events.end
     if end.max() - start.min() > _LONGEST:
         event, other = start.argmin(), end.argmax()
         first, last = (moment_of(float(t)) for t in (start[event], end[other]))
         raise UserError(
-            f"{source} goes from {first.date()} to {last.date()} (events {event + 1} and {other + 1}), more "
-            f"than a hundred years; correct or remove the events whose dates are wrong, or add {SKIP_OPTION}."
+            f"{source} goes from {first.date()} to {last.date()} ({unit} {events.number[event]} and {unit} "
+            f"{events.number[other]}), more than a hundred years; correct or remove the events whose dates are wrong, "
+            f"or add {SKIP_OPTION}."
         )
     require_years(source, float(start.min()), float(end.max()))
 

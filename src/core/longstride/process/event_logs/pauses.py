@@ -15,11 +15,14 @@ class Pauses(NamedTuple):
     end_offset: np.ndarray  # float64[k], seconds that the wall clock is ahead
     resource: np.ndarray  # int64[k], index of the person who worked before, negative if the log names none
 
-    def where(self, kept: np.ndarray) -> "Pauses":
-        """Return the suspensions of the kept events, bool[n], which are then numbered without the others."""
-        mine = kept[self.event]
-        _, *times = self
-        return Pauses((np.cumsum(kept) - 1)[self.event[mine]], *(column[mine] for column in times))
+    def taken(self, events: np.ndarray, count: int) -> "Pauses":
+        """Return the suspensions of some of ``count`` events, int64[m], numbered and ordered like these."""
+        number = np.full(count, -1)
+        number[events] = np.arange(len(events))
+        event = number[self.event]
+        order = np.lexsort((self.end, self.start, event))[(event < 0).sum() :]
+        _, *columns = self
+        return Pauses(event[order], *(column[order] for column in columns))
 
     def counted_from(self, midnight: float, offset: float, people: np.ndarray) -> "Pauses":
         """Return the suspensions with times counted from a wall-clock midnight, given with the offset there.

@@ -33,7 +33,8 @@ def mine_arrivals(log: EventLog, process: str) -> tuple[dict[str, Any], list[str
     np.maximum.at(last, log.case, log.clock_end / HOUR)
     if process == "replay":
         return {"process": "replay", "times": [round(float(t), _TIME_DECIMALS) for t in np.sort(first)]}, []
-    hours = touched_hours(float(first.min()), float(log.clock_end.max()) / HOUR)
+    # An event without duration that begins on a full hour touches the hour after it.
+    hours = touched_hours(float(first.min()), max(float(log.clock_end.max()) / HOUR, math.floor(first.max()) + 1))
     coverage, note = _coverage(first, last, hours)
     rates = _rates(first, hours, coverage)
     arrivals: dict[str, Any] = {"process": "weekly", "rates": [_rounded(rate) for rate in rates]}

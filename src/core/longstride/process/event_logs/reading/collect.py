@@ -28,6 +28,12 @@ class Coded(NamedTuple):
     values: list[str]  # distinct texts
     code: np.ndarray  # int32[n], index of each row's text
 
+    def alphabetical(self) -> np.ndarray:
+        """Return int64[n], the place of each text among the sorted ones, for any order of rows; -1 for none."""
+        place = np.full(len(self.values) + 1, -1, np.int64)
+        place[sorted(range(len(self.values)), key=self.values.__getitem__)] = np.arange(len(self.values))
+        return np.asarray(place[self.code])
+
 
 class Rows(NamedTuple):
     """The n rows of a log that are not malformed."""

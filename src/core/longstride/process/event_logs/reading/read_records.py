@@ -7,6 +7,7 @@ from typing import IO, NamedTuple
 import numpy as np
 
 from longstride.errors import UserError
+from longstride.process.event_logs.event_order import in_order
 from longstride.process.event_logs.reading.bad_rows import (
     ANOTHER_CENTURY,
     find_bad_rows,
@@ -92,6 +93,7 @@ def read_records(path: Path, columns: Mapping[str, str], options: LogReading) ->
     if read.dated_starts:
         records, more = with_estimates(records, *read.dated_starts, more)
     notes = [*table.notes, *on_refused(refused, len(rows.numbers) + len(rows.bad), table.unit), *notes, *more, *equals]
+    records = in_order(records, read.only_dates)
     if read.only_dates:
         records = spread_dates(records)
     return Reading(records, estimated, refused, table.unit, notes, read.only_dates)
@@ -191,7 +193,7 @@ def _of_one_century(records: Records, skip: bool) -> tuple[Records, list[BadRow]
     refused = [
         BadRow(int(records.number[i]), ANOTHER_CENTURY, _cells(records, i)) for i in np.flatnonzero(wrong).tolist()
     ]
-    return records.where(~wrong), refused
+    return records.taken(np.flatnonzero(~wrong)), refused
 
 
 def _cells(records: Records, i: int) -> tuple[str, ...]:
@@ -213,7 +215,7 @@ def _without_equals(records: Records, unit: str, keep: bool) -> tuple[Records, l
         f"{len(again):,} of {len(first):,} events are duplicates, equal to another one in case, activity, resource and "
         f"times ({unit} {one} repeats {unit} {other}); {treated}."
     )
-    return (records if keep else records.where(first == np.arange(len(first)))), [note]
+    return (records if keep else records.taken(np.flatnonzero(first == np.arange(len(first))))), [note]
 
 
 def on_refused(refused: list[BadRow], count: int, unit: str) -> list[str]:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from longstride.process.event_logs.estimate_starts import LONGEST_IN_MEDIANS, estimate_starts
+from longstride.process.event_logs.half_events import notes_on_half_events, sort_half_events, starts_of_halves
 from longstride.process.event_logs.pauses import Pauses, no_pauses
 from longstride.process.event_logs.reading.bad_rows import seconds
 from longstride.process.event_logs.reading.choose_columns import listed
@@ -19,7 +20,7 @@ _DAY = 86_400.0
 
 
 class Records(NamedTuple):
-    """The n events of a log in the order of the file. Times are real where the log has UTC offsets."""
+    """The n events of a log. Times are real where the log has UTC offsets."""
 
     case: Coded
     activity: Coded
@@ -32,22 +33,22 @@ class Records(NamedTuple):
     instance: np.ndarray  # int64[n], code of the instance; 0 if the log has none
     pauses: Pauses  # suspensions of the events
 
-    def where(self, kept: np.ndarray) -> "Records":
-        """Return the events of a bool[n]."""
+    def taken(self, events: np.ndarray) -> "Records":
+        """Return some of the events, int64[m], in that order."""
         case, activity, resource = (
-            Coded(column.values, column.code[kept]) for column in (self.case, self.activity, self.resource)
+            Coded(column.values, column.code[events]) for column in (self.case, self.activity, self.resource)
         )
         return Records(
             case,
             activity,
             resource,
-            start=self.start[kept],
-            end=self.end[kept],
-            start_offset=self.start_offset[kept],
-            end_offset=self.end_offset[kept],
-            number=self.number[kept],
-            instance=self.instance[kept],
-            pauses=self.pauses.where(kept),
+            start=self.start[events],
+            end=self.end[events],
+            start_offset=self.start_offset[events],
+            end_offset=self.end_offset[events],
+            number=self.number[events],
+            instance=self.instance[events],
+            pauses=self.pauses.taken(events, len(self.end)),
         )
 
 
@@ -72,29 +73,45 @@ def make_records(
         only_dates: whether hours are unknown, so that nothing is estimated: a completion is an event of its day.
     """
     whole = good & times["start"].known if "start" in times else np.zeros_like(good)
-    estimated, notes = "start" not in times, list[str]()
-    start_row = end_row = np.flatnonzero(good if estimated else whole)
-    pairs, kept = None, np.zeros(0, np.int64)
     if "transition" in rows.texts:
-        kept = np.flatnonzero(good)
-        texts = {field: Coded(column.values, column.code[kept]) for field, column in rows.texts.items()}
-        pairs = pair_lifecycles(texts, seconds(times["end"])[kept], whole[kept])
-        unstarted = kept[pairs.unstarted]
-        estimated = not len(pairs.start_row) and not len(pairs.unfinished) and len(unstarted) > 0
-        start_row, end_row = kept[pairs.start_row], kept[pairs.end_row]
-        if estimated:
-            start_row = end_row = np.sort(unstarted)
-        else:
-            notes = _on_unpaired(rows, unstarted, len(pairs.unfinished))
-    records = _records(rows, times, start_row, end_row, whole)
-    if pairs is not None and not estimated:
-        records = records._replace(pauses=_pauses(rows, times["end"], pairs.pauses[:, 0], kept[pairs.pauses[:, 1:]]))
-        notes += _on_suspended(records, pairs)
-    if estimated and not only_dates:
-        case, activity, resource = (column.code for column in (records.case, records.activity, records.resource))
+        return _from_transitions(rows, times, good, whole, names, only_dates)
+    start_row = np.flatnonzero(whole if "start" in times else good)
+    records = _records(rows, times, start_row, start_row, whole)
+    return Made(records, False, []) if "start" in times else _with_starts(records, names, only_dates)
+
+
+def _from_transitions(
+    rows: Rows, times: dict[str, Times], good: np.ndarray, whole: np.ndarray, names: list[str], only_dates: bool
+) -> Made:
+    """Return the events of rows for starts and completions; ``whole``, bool[n], marks rows that hold both times."""
+    kept = np.flatnonzero(good)
+    texts = {field: Coded(column.values, column.code[kept]) for field, column in rows.texts.items()}
+    pairs = pair_lifecycles(texts, seconds(times["end"])[kept], whole[kept])
+    start_row, end_row, unstarted, unfinished = (kept[part] for part in pairs[:4])
+    if not len(start_row) and not len(unfinished) and len(unstarted):
+        unstarted = np.sort(unstarted)
+        return _with_starts(_records(rows, times, unstarted, unstarted, whole), names, only_dates)
+    activity = rows.texts["activity"]
+    half = sort_half_events(rows.texts["case"].code, activity.code, end_row, unstarted, unfinished)
+    records = _records(rows, times, np.append(start_row, half.kept), np.append(end_row, half.kept), whole)
+    records = records._replace(pauses=_pauses(rows, times["end"], pairs.pauses[:, 0], kept[pairs.pauses[:, 1:]]))
+    estimated = False
+    if not only_dates:
+        lone = np.zeros(len(records.end), np.bool_)
+        lone[len(end_row) :][: len(half.instant) + len(half.estimated)] = True
+        case, who, what = (column.code for column in (records.case, records.resource, records.activity))
+        start, estimated = starts_of_halves(case, who, what, records.start, records.end, lone)
+        records = records._replace(start=start)
+    notes = notes_on_half_events(half, activity.values, activity.code, estimated)
+    return Made(records, estimated, notes + _on_suspended(records, pairs))
+
+
+def _with_starts(records: Records, names: list[str], only_dates: bool) -> Made:
+    """Return events that are completions with estimated starts; ``names`` are the columns of the log."""
+    if not only_dates:
+        case, resource, activity = (column.code for column in (records.case, records.resource, records.activity))
         records = records._replace(start=estimate_starts(case, resource, activity, records.end))
-        notes = [_on_estimates(names)]
-    return Made(records, estimated, notes)
+    return Made(records, True, [] if only_dates else [_on_estimates(names)])
 
 
 def with_estimates(records: Records, moment: float, note: str, notes: list[str]) -> tuple[Records, list[str]]:
@@ -161,18 +178,6 @@ def _pauses(rows: Rows, time: Times, event: np.ndarray, bounds: np.ndarray) -> P
 def people_of(column: Coded) -> np.ndarray:
     """Return int64[n], the index of each resource, -1 if the text is a word for none."""
     return np.where(nothing_in(column, "resource"), -1, column.code).astype(np.int64)
-
-
-def _on_unpaired(rows: Rows, unstarted: np.ndarray, unfinished: int) -> list[str]:
-    notes = []
-    if len(unstarted):
-        activity = rows.texts["activity"]
-        some = sorted(activity.values[a] for a in np.unique(activity.code[unstarted]))
-        shown = ", ".join(some[:3]) + (" and more" if len(some) > 3 else "")
-        notes.append(f"{len(unstarted):,} completions without a start are left out (of {shown}).")
-    if unfinished:
-        notes.append(f"{unfinished:,} starts without a completion are left out.")
-    return notes
 
 
 def _on_suspended(records: Records, pairs: Pairs) -> list[str]:

@@ -12,7 +12,8 @@ from longstride.process.event_logs.reading.options import COLUMNS_OPTION, TRANSI
 from longstride.process.event_logs.reading.words.nothing import is_nothing
 
 START, COMPLETE, SUSPEND, RESUME, ABORT = "start", "complete", "suspend", "resume", "abort"
-MEANINGS = (START, COMPLETE, SUSPEND, RESUME, ABORT)
+MEANINGS = (START, RESUME, SUSPEND, COMPLETE, ABORT)
+"""In the order in which those of an event at one moment happen."""
 _IGNORED = "ignored"
 
 _WORDS = {
