@@ -115,9 +115,9 @@ def test_the_same_cell_can_run_again(tmp_path):
         run = train("cartpole", small(1), run_directory=tmp_path / "run", exist_ok=True, quiet=True, report=False)
         note.write_text("mine")
     assert (len(run.metrics), note.read_text()) == (1, "mine")
-    with pytest.raises(UserError, match="already holds a run"):
+    with pytest.raises(UserError, match="already holds a run; pass resume=True"):
         train("cartpole", small(1), run_directory=tmp_path / "run", quiet=True)
-    with pytest.raises(UserError, match="exist_ok=True needs run_directory="):
+    with pytest.raises(UserError, match="exist_ok=True needs run_directory=, the folder of the run"):
         train("cartpole", small(1), exist_ok=True, quiet=True)
 
 

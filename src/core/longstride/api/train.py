@@ -114,8 +114,7 @@ def train(
     """
     settings = _settings_of(hyperparameters, run_directory, network)
     options = TrainOptions(resume, report=report, trust=trust_simulator, extensions=checked(callbacks, algorithm))
-    if exist_ok and not resume:
-        _remove_run(settings.config.run_directory)
+    _make_room(settings.config.run_directory, resume, exist_ok)
     return _trained(simulator, settings, options, quiet)
 
 
@@ -153,16 +152,23 @@ def _trained(simulator: Any, settings: Settings, options: TrainOptions, quiet: b
     return TrainingRun(run.directory, completed, training.start.settings.config, loaded)
 
 
-def _remove_run(directory: str) -> None:
-    """Remove the run in a directory, if there is one.
+def _make_room(directory: str, resume: bool, exist_ok: bool) -> None:
+    """Remove the run in a directory if the caller wants that, and check that a new one has room.
 
     Raises:
-        UserError: no directory is named, or it cannot be removed.
+        UserError: no directory is named where one is needed, it holds a run, or that cannot be removed.
     """
-    if not directory:
-        raise UserError("exist_ok=True needs run_directory=, the folder of the run that is begun again.")
-    if RunDirectory(directory).holds_run():
-        remove_run(Path(directory))
+    if (resume or exist_ok) and not directory:
+        name = "resume" if resume else "exist_ok"
+        raise UserError(f"{name}=True needs run_directory=, the folder of the run.")
+    if resume or not directory or not RunDirectory(directory).holds_run():
+        return
+    if not exist_ok:
+        raise UserError(
+            f"{directory} already holds a run; pass resume=True to continue it, exist_ok=True to remove it and begin "
+            "again, or another run_directory."
+        )
+    remove_run(Path(directory))
 
 
 def _begin(simulator: Any, given: Settings, options: TrainOptions, resume: bool, ranks: Ranks, say: Say) -> Start:
