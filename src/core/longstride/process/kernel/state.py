@@ -1,13 +1,19 @@
 """The state record of the process simulator."""
 
+import math
+
 import numpy as np
 
+from longstride.errors import UserError
 from longstride.process.kernel.parameters import Parameters, Sizes
 
 NONE = -1
 
 CASES_FULL, OPEN_CASES_FULL, WAITING_FULL = 1, 2, 3
 """Values of ``overflow``; 0 if no capacity was reached."""
+
+_MOST_BYTES = 2**31 - 1
+"""Most bytes of a record of NumPy."""
 
 
 def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
@@ -18,6 +24,9 @@ def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
     ``busy`` resources at work. With external delays (``has_delays``), ``active`` counts the tasks of a case that wait
     or are served, and ``served`` those that are served. ``resting`` is the number of open cases without active tasks,
     ``serving`` the number with served tasks, and ``resting_time`` and ``serving_time`` are their integrals.
+
+    Raises:
+        UserError: the record would be too large.
     """
     resources, pairs = len(parameters.on_duty_at_start), len(parameters.pair_mean)
     activities = len(parameters.activity_pairs) - 1
@@ -54,4 +63,11 @@ def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
         (np.int64, "timer_case timer_node", (sizes.timers,)),
         (np.uint64, "timer_stream", (sizes.timers,)),
     ]
+    size = sum(np.dtype(kind).itemsize * len(names.split()) * math.prod(shape) for kind, names, shape in rows)
+    if size > _MOST_BYTES:
+        raise UserError(
+            f"An episode may have {sizes.cases:,} cases and {max(sizes.waiting, sizes.timers):,} waiting tasks, whose "
+            f"state takes {size / 1e9:.3g} GB, more than 2.1 GB; shorten the horizon, or split cases of thousands of "
+            "tasks."
+        )
     return np.dtype([(name, kind, shape) for kind, names, shape in rows for name in names.split()])

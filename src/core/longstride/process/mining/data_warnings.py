@@ -28,6 +28,9 @@ LEAST_RECORDS = 3
 OPEN_AT_ONCE = 3.0
 """Mean number of open records, while a resource has any, from which it looks like a team."""
 
+FEWEST_OF_GIANT, GIANT_SHARE = 1_000, 0.5
+"""Number of events of one case, and its share of the log, above which it is probably no case."""
+
 MANY_ACTIVITIES, EVENTS_EACH = 50, 5
 """Number of activities above which, and events per activity below which, the column may not hold activities."""
 
@@ -37,6 +40,7 @@ def data_warnings(log: EventLog) -> list[str]:
     work = log.stretches()
     durations = work.total(work.end - work.start, len(log))
     found = [
+        giant_case(log),
         _too_many_activities(log),
         _automatic(log, durations),
         _customers(log),
@@ -45,6 +49,18 @@ def data_warnings(log: EventLog) -> list[str]:
     if not log.starts_estimated:
         found += [_clicked_through(log, durations), _too_fast(log, durations)]
     return [f"Warning: {sentence}" for sentence in found if sentence]
+
+
+def giant_case(log: EventLog) -> str:
+    """Name a case that holds most of the events."""
+    events = np.bincount(log.case)
+    most = int(events.max())
+    if most <= max(FEWEST_OF_GIANT, GIANT_SHARE * len(log)):
+        return ""
+    return (
+        f"case {log.cases[int(events.argmax())]!r} holds {most:,} of {len(log):,} events, so it is probably a default "
+        "id and no case; leave its rows out, or name the column of cases with --log-columns case=..."
+    )
 
 
 def _too_many_activities(log: EventLog) -> str:

@@ -13,6 +13,7 @@ from longstride.errors import UserError
 from longstride.process.event_logs.event_log import EventLog
 from longstride.process.event_logs.grouping import rows_by
 from longstride.process.mining.arrivals import mine_arrivals
+from longstride.process.mining.data_warnings import giant_case
 from longstride.process.mining.external_delays import EXTERNAL_STEPS, mine_external_delays
 from longstride.process.mining.machines import without_machines
 from longstride.process.mining.mine_services import (
@@ -33,6 +34,9 @@ _MOSTLY = 0.95
 """Share of such events from which an activity needs no person."""
 
 _TIME_DECIMALS = 6
+
+_MOST_TASKS = 10_000_000
+"""Most cases times the most events of a case, above which a log whose events are mostly of one case is refused."""
 
 STEPS = 3 + EXTERNAL_STEPS
 """Steps reported while a log is mined."""
@@ -61,6 +65,9 @@ def mine_scenario(
         raise UserError(f"arrivals: expected weekly or replay, not {arrivals!r}.")
     if log.end.max() <= log.start.min():
         raise UserError(f"{log.source}: all events happen at one moment, so nothing can be learned about time.")
+    giant = giant_case(log)
+    if giant and int(np.bincount(log.case).max()) * len(log.cases) > _MOST_TASKS:
+        raise UserError(f"{log.source}: {giant}")
     steps = steps or SlowSteps()
     steps.begin("Mining the log", STEPS)
     steps.next("working hours")
