@@ -387,9 +387,9 @@ def test_a_training_run_has_its_figures(monkeypatch, tmp_path):
     assert found["problem"] == "" and found["iterations"] == 3
     assert found["seconds"]["iteration"] >= found["seconds"]["update"] > 0.0
     text = "\n".join(training.lines(found))
-    assert "| execution, precision | compiled, fp32 |" in text and "| MFU, % | - |" in text
+    assert "| execution, precision | numba, fp32 |" in text and "| MFU, % | - |" in text
     assert training.unfit({**found, "notes": ["Memory ran out."]}, ("--update-execution", "graph")) == (
-        "steps ran as compiled, not as graph: Memory ran out."
+        "steps ran as numba, not as graph: Memory ran out."
     )
     updating = {"utilisation": 80.0, "power_watts": 300.0, "sm_mhz": 1.0, "memory_bytes": 10**9, "throttled": 0.0}
     records = training.records_of(tmp_path / "run")

@@ -218,9 +218,9 @@ def test_a_driver_without_a_gpu(monkeypatch):
 @pytest.mark.parametrize(
     ("card", "architectures", "has_code"),
     [
-        ("V100", ["sm_75", "sm_80", "sm_90"], False),
-        ("V100", ["sm_60", "sm_70"], True),
-        ("V100", ["sm_60", "compute_60"], True),
+        ("V100 16GB", ["sm_75", "sm_80", "sm_90"], False),
+        ("V100 16GB", ["sm_60", "sm_70"], True),
+        ("V100 16GB", ["sm_60", "compute_60"], True),
         ("A40", ["sm_80"], True),
         ("A30", ["sm_86"], False),
         ("H200", ["sm_90a"], True),

@@ -241,7 +241,7 @@ def test_time_is_kept_for_the_comparison(tmp_path, fake_runs, capsys):
 
 
 @pytest.mark.parametrize(
-    ("score", "base", "words"), [(500, 22, "+2,173 %"), (99, 100, "-1.0 %"), (-30, -10, "-20"), (1, 0, "+1")]
+    ("score", "base", "words"), [(500, 22, "+2,173 %"), (99, 100, "-1.0 %"), (-30, -10, "-20.0"), (1, 0, "+1.00")]
 )
 def test_differences_in_per_cent(score, base, words):
     assert against_base(score, Result(base, 1.0, 1, 1.0)) == words

@@ -26,9 +26,14 @@ def gpu(name, gigabytes, capability=(8, 0), mig=False):
     ("text", "name"),
     [
         *(("A40", "A40"), ("a40", "A40"), ("a100-80gb", "A100 80GB"), ("NVIDIA A100-SXM4-80GB", "A100 80GB")),
-        *(("H200", "H200"), ("nvidia h200", "H200"), ("NVIDIA A100 80GB PCIe", "A100 80GB"), ("A100", "A100 40GB")),
+        *(
+            ("H200", "H200"),
+            ("nvidia h200", "H200"),
+            ("NVIDIA A100 80GB PCIe", "A100 80GB"),
+            ("A100 40 GB", "A100 40GB"),
+        ),
         *(("Tesla T4", "T4"), ("4090", "RTX 4090"), ("GeForce RTX 3090", "RTX 3090"), ("rtx-4080", "RTX 4080")),
-        *(("Tesla V100-PCIE-32GB", "V100 32GB"), ("V100", "V100 16GB"), ("NVIDIA H100 80GB HBM3", "H100 SXM")),
+        *(("Tesla V100-PCIE-32GB", "V100 32GB"), ("V100-16GB", "V100 16GB"), ("NVIDIA H100 80GB HBM3", "H100 SXM")),
         *(("H100", "H100 SXM"), ("NVIDIA H100 PCIe", "H100 PCIe"), ("l40s", "L40S"), ("L4", "L4"), ("B200", "B200")),
     ],
 )
@@ -131,3 +136,8 @@ def test_a_machine_for_a_card_that_is_not_here():
     assert there.gpu.usable_bytes == 48 * 10**9 - 2**29
     assert (there.gpu_note, there.usable_cores, there.free_bytes, there.cores_note) == ("", 1, 10**8, "why")
     assert machine_with(find_card("A40")).usable_cores == gpu_catalog.NOMINAL_HOST.usable_cores
+
+
+def test_a_name_of_several_sizes_is_a_question():
+    with pytest.raises(UserError, match=r"There is a GPU a100 of 2 sizes; name one of them: A100 40GB or A100 80GB\."):
+        find_card("a100")

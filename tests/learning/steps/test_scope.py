@@ -57,5 +57,5 @@ def test_a_plan_takes_torch_in_their_place_and_says_why(monkeypatch):
     plan = plan_run(set_up(Config(), Bandit()), HOST)
     assert (plan.update_execution, plan.executions) == ("eager", ("eager",))
     assert "update execution eager: compiled kernels do not compute this" in plan.lines()
-    with pytest.raises(UserError, match="UPDATE_EXECUTION is compiled, but compiled kernels do not compute this; set"):
+    with pytest.raises(UserError, match="UPDATE_EXECUTION is numba, but compiled kernels do not compute this; set"):
         plan_run(set_up(Config(update_execution="numba"), Bandit()), HOST)

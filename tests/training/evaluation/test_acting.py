@@ -12,8 +12,9 @@ from longstride.cli import main
 from longstride.policies.families.mlp.family import MLP
 from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec import PolicySpec
-from longstride.training.evaluation.acting import acting_sentence, compare_draws, draws_by_default, keep_acting
+from longstride.training.evaluation.acting import acting_sentence, compare_draws, keep_verdict
 from longstride.training.evaluation.trained_policy import TrainedPolicy
+from longstride.training.run_directory.acting_file import draws_by_default
 from longstride.training.run_directory.directory import RunDirectory
 
 SPEC = PolicySpec(1, Discrete(2), (4,), (4,), "relu", MLP)
@@ -61,7 +62,7 @@ def test_the_better_way_is_found_and_kept_for_this_policy_alone(simulator, word,
     verdict = compare_draws(simulator, policy, 0, 1)
     assert verdict.word == word
     assert acting_sentence(verdict).startswith(sentence)
-    keep_acting(RunDirectory(tmp_path), verdict, policy.actor_params)
+    keep_verdict(RunDirectory(tmp_path), verdict, policy.actor_params)
     assert draws_by_default(tmp_path, policy.actor_params) == (word == "better")
     assert not draws_by_default(tmp_path, policy.actor_params + 1)
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from longstride.policies.loaded_listed import LoadedListPolicy
 from longstride.policies.loaded_policy import LoadedPolicy
-from longstride.training.evaluation.acting import draws_by_default
 from longstride.training.evaluation.trained_policy import load_trained_policy
+from longstride.training.run_directory.acting_file import draws_by_default
 
 
 def load_policy(directory: str | Path, seed: int | np.random.Generator = 0) -> LoadedPolicy | LoadedListPolicy:

@@ -257,7 +257,8 @@ def _maker(name: str) -> Callable[..., Any]:
 
 
 def _module(name: str) -> ModuleType:
-    search_working_folder_last()
+    if not name.startswith("longstride."):  # of our own nothing lies there, and an optional package may be missing
+        search_working_folder_last()
     try:
         return importlib.import_module(name)
     except Exception as error:

@@ -22,7 +22,7 @@ from longstride.settings import Settings
 from longstride.simulators.loading import LoadedSimulator
 from longstride.text import Say
 from longstride.training.assembly.run_settings import load_configured
-from longstride.training.evaluation.acting import draws_against_likeliest, keep_acting
+from longstride.training.evaluation.acting import draws_against_likeliest, keep_verdict
 from longstride.training.evaluation.comparison import as_json
 from longstride.training.evaluation.table import evaluation_tables
 from longstride.training.evaluation.trained_policy import TrainedPolicy
@@ -86,7 +86,7 @@ def run_evaluate(settings: Settings, options: EvaluateOptions, console: Console,
         say(line)
     say(written)
     if trained and path == directory.evaluation and directory.metrics.is_file():
-        keep_acting(directory, draws_against_likeliest(result, loaded.simulator), trained.actor_params)
+        keep_verdict(directory, draws_against_likeliest(result, loaded.simulator), trained.actor_params)
         metric = loaded.simulator.main_metric
         plot_learning_curve(directory.path, metric, loaded.simulator.unit_of(metric))
         if options.report:

@@ -26,8 +26,8 @@ from longstride.settings import Settings
 from longstride.simulators.described import from_description
 from longstride.simulators.simulator import Simulator
 from longstride.text import Say, counted
-from longstride.training.evaluation.acting import draws_by_default
 from longstride.training.evaluation.trained_policy import trained_policy
+from longstride.training.run_directory.acting_file import draws_by_default
 from longstride.training.run_directory.checkpoint import load_run, policy_folder
 from longstride.training.run_directory.directory import run_directory_of
 

@@ -20,7 +20,7 @@ from longstride.training.assembly.resumed_settings import resumed_settings
 from longstride.training.assembly.run import Run
 from longstride.training.assembly.simulator_trust import located_run, require_trusted_run
 from longstride.training.assembly.untrained import with_untrained
-from longstride.training.evaluation.acting import acting_sentence, compare_draws, keep_acting
+from longstride.training.evaluation.acting import acting_sentence, compare_draws, keep_verdict
 from longstride.training.evaluation.trained_policy import TrainedPolicy, load_trained_policy
 from longstride.training.run_directory.checkpoint import checkpoint_folder
 from longstride.training.run_directory.directory import RunDirectory
@@ -83,7 +83,7 @@ def _checked_draws(run: Run, policy: TrainedPolicy) -> list[str]:
     if not simulator.compiled:
         return []
     verdict = compare_draws(simulator, policy, seed, run.plan.simulation_threads)
-    keep_acting(RunDirectory(run.directory), verdict, policy.actor_params)
+    keep_verdict(RunDirectory(run.directory), verdict, policy.actor_params)
     return list(filter(None, [acting_sentence(verdict)]))
 
 

@@ -1,7 +1,4 @@
-"""Whether a policy does better by its likeliest actions or by draws, as an evaluation has shown; kept with the run."""
-
-import hashlib
-from pathlib import Path
+"""Whether a policy does better by its likeliest actions or by draws."""
 
 import numpy as np
 
@@ -10,9 +7,8 @@ from longstride.training.evaluation.comparison import Verdict, compare
 from longstride.training.evaluation.compiled import CompiledPlayer
 from longstride.training.evaluation.evaluate import Evaluation
 from longstride.training.evaluation.trained_policy import TrainedPolicy
-from longstride.training.run_directory.directory import RunDirectory, run_directory_of
-from longstride.training.run_directory.files import write_json
-from longstride.training.run_directory.ownership import object_in
+from longstride.training.run_directory.acting_file import keep_acting
+from longstride.training.run_directory.directory import RunDirectory
 
 _STEPS, _FEWEST, _MOST = 400_000, 4, 30
 """Environment steps of :func:`compare_draws`, and its fewest and most episodes."""
@@ -45,22 +41,11 @@ def acting_sentence(verdict: Verdict | None) -> str:
     return f"Taking the likeliest actions is better than drawing them: {verdict.short} for draws."
 
 
-def keep_acting(directory: RunDirectory, verdict: Verdict | None, params: np.ndarray) -> None:
-    """Write into a run directory which way is better for a policy with these parameters of its actor, float32[*].
+def keep_verdict(directory: RunDirectory, verdict: Verdict | None, params: np.ndarray) -> None:
+    """Keep with a run which way is better for a policy with these parameters of its actor, float32[*].
 
     Raises:
         UserError: it cannot be written.
     """
     if verdict is not None:
-        drawn = verdict.word == "better"
-        write_json(directory.acting, {"draws": drawn, "policy_sha256": _digest(params), **verdict.as_json()})
-
-
-def draws_by_default(checkpoint: Path, params: np.ndarray) -> bool:
-    """Return whether the policy of a run or checkpoint is to draw: an evaluation of it has shown that to be better."""
-    content = object_in(run_directory_of(checkpoint).acting)
-    return content.get("draws") is True and content.get("policy_sha256") == _digest(params)
-
-
-def _digest(params: np.ndarray) -> str:
-    return hashlib.sha256(np.ascontiguousarray(params, np.float32).tobytes()).hexdigest()
+        keep_acting(directory, verdict.word == "better", verdict.as_json(), params)
