@@ -46,6 +46,11 @@ def _path(path: str) -> str:
     return shell_word(path.removeprefix(os.path.join(os.getcwd(), "")))
 
 
+def reason(error: Exception) -> str:
+    """Return the reason of an error for the end of a sentence, without a full stop of its own."""
+    return str(getattr(error, "strerror", None) or error).rstrip(". ")
+
+
 def suggestion(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """Return how a sentence about an unknown name ends: ``; did you mean X?``, ``; otherwise.`` or a full stop.
 

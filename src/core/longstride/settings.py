@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from longstride.config import Config, flag_of, validated
-from longstride.errors import UserError
+from longstride.errors import UserError, reason
 from longstride.setting_groups.former import renamed, sentences_about_names
 
 
@@ -85,5 +85,5 @@ def _read_hyperparameters(file: Path) -> dict[str, Any]:
     try:
         names = runpy.run_path(str(file))
     except Exception as error:
-        raise UserError(f"{file} does not run as Python: {type(error).__name__}: {error}.") from None
+        raise UserError(f"{file} does not run as Python: {type(error).__name__}: {reason(error)}.") from None
     return {name: value for name, value in names.items() if name.isupper() and not name.startswith("_")}

@@ -1,5 +1,6 @@
 """Large honest logs: what is sparse is as the tables say, and nothing takes memory for pairs that never occur."""
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,13 @@ from oracles import dense_pairs, slow_case_order
 
 from longstride.errors import UserError
 from longstride.process.event_logs.grouping import pairs_of, rows_by
+from longstride.process.event_logs.reading.collect import Coded
+from longstride.process.event_logs.reading.pair_lifecycles import pair_lifecycles
 from longstride.process.kernel.parameters import build_parameters
 from longstride.process.mining import case_order
 from longstride.process.mining.case_order import order_cases
 from longstride.process.mining.data_warnings import data_warnings
+from longstride.process.mining.mine_scenario import mine_scenario
 from longstride.process.mining.mine_services import choose_pairs, even_quantiles
 from longstride.process.mining.rosters import day_masks
 from longstride.process.mining.working_hours import CLOSED_GAP, without_short_gaps
@@ -177,3 +181,25 @@ def test_everyone_for_thousands_of_activities_without_a_name_is_refused_before_i
     log = log_of(np.arange(people + unnamed), activity, resource, begin, begin + 1)
     with pytest.raises(UserError, match=r"2,000 activities name no person, so each of 2,000 people .* 4,002,000 pairs"):
         choose_pairs(log)
+
+
+def test_a_case_of_most_events_is_named_and_refused_before_it_takes_all_memory():
+    ids = np.arange(12_000)
+    case, start = np.where(ids < 8_000, 0, ids - 7_999), ids / 60
+    (sentence,) = [
+        line for line in data_warnings(log_of(case, ids % 3, ids % 2, start, start + 1)) if "default" in line
+    ]
+    assert "case 'c0' holds 8,000 of 12,000 events, so it is probably a default id and no case" in sentence
+    with pytest.raises(UserError, match="'c0' holds 8,000 of 12,000 events"):
+        mine_scenario(log_of(case, ids % 3, ids % 2, start, start + 1), name="t")
+
+
+def test_thousands_of_open_starts_are_paired_in_seconds():
+    half = 20_000
+    words = Coded(["start", "complete"], np.repeat([0, 1], half).astype(np.int32))
+    same = Coded(["x"], np.zeros(2 * half, np.int32))
+    people = Coded([f"p{i}" for i in range(7)], (np.arange(2 * half) % 7).astype(np.int32))
+    texts = {"case": same, "activity": same, "resource": people, "transition": words}
+    begun = time.process_time()
+    pairs = pair_lifecycles(texts, np.arange(2 * half, dtype=float), np.zeros(2 * half, np.bool_))
+    assert len(pairs.start_row) == half and time.process_time() - begun < 10  # a scan of all open starts takes minutes

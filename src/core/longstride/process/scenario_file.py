@@ -6,7 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from longstride.errors import UserError, suggestion
+from longstride.errors import UserError, reason, suggestion
+from longstride.process.event_logs.reading.decode import require_file
 from longstride.process.event_logs.reading.json_content import parse_json
 from longstride.process.event_logs.reading.limits import Guard, LogLimits
 from longstride.process.kernel.parameters import build_parameters
@@ -31,18 +32,17 @@ def load_scenario(path: Path) -> Scenario:
     """
     guard = Guard(LogLimits(), str(path), has_settings=False)
     try:
-        if path.exists() and not path.is_file() and not path.is_dir():
-            raise UserError(f"{path} is a device or a pipe; save the scenario as a file and name that.")
+        require_file(path, "scenario")
         guard.require_memory(path.stat().st_size)
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise UserError(f"There is no scenario file {path}.") from None
     except (OSError, ValueError) as error:
-        raise UserError(f"Cannot read the scenario file {path}: {error}.") from None
+        raise UserError(f"Cannot read the scenario file {path}: {reason(error)}.") from None
     try:
         data = parse_json(text, guard)
     except ValueError as error:
-        raise UserError(f"{path} is not valid JSON: {error}.") from None
+        raise UserError(f"{path} is not valid JSON: {reason(error)}.") from None
     return parse_scenario(data, str(path))
 
 

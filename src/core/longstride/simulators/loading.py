@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from longstride.errors import UserError, one_line, suggestion
+from longstride.errors import UserError, one_line, reason, suggestion
 from longstride.import_path import search_working_folder_last
 from longstride.simulators.earlier_names import hint_of, present_name
 from longstride.simulators.gym.adapter import PREFIX, close, is_gymnasiums_own, registered
@@ -262,7 +262,7 @@ def _module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except Exception as error:
-        sentence = f"Cannot import the simulator's module {name}: {type(error).__name__}: {error}."
+        sentence = f"Cannot import the simulator's module {name}: {type(error).__name__}: {reason(error)}."
         raise UserError(sentence + hint_of(error)) from error
 
 
@@ -282,5 +282,7 @@ def _module_from_file(path: Path) -> ModuleType:
         hint = hint_of(error)
         if "relative import" in str(error):
             hint = f" A file of a package is named as PACKAGE.{path.stem}:CLASS, from the folder above."
-        raise UserError(f"Cannot run the simulator file {path}: {type(error).__name__}: {error}.{hint}") from error
+        raise UserError(
+            f"Cannot run the simulator file {path}: {type(error).__name__}: {reason(error)}.{hint}"
+        ) from error
     return module

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from longstride.config import Config, load_values
-from longstride.errors import UserError
+from longstride.errors import UserError, reason
 from longstride.setting_groups.former import refuse_removed
 
 EXAMPLE = '--sweep "learning_rate_actor=1e-4..3e-3 log"'
@@ -73,7 +73,7 @@ def _read_file(file: Path) -> list[Dimension]:
     except OSError as error:
         raise UserError(f"Cannot read --sweep-file {file}: {error.strerror}.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"--sweep-file {file} is no TOML: {error}.") from None
+        raise UserError(f"--sweep-file {file} is no TOML: {reason(error)}.") from None
     return [_dimension(name.lower(), _as_text(name, value, file), str(file)) for name, value in content.items()]
 
 

@@ -6,14 +6,15 @@ from typing import Any, NamedTuple
 
 from longstride.errors import UserError
 from longstride.process.changes.hours import add_holidays, days_named, make_absent, take_off
-from longstride.process.changes.people import add_people, find_people, remove_people
+from longstride.process.changes.names import MaskedNames
+from longstride.process.changes.people import add_people, find_people, groups, remove_people
 from longstride.process.changes.volume import change_arrivals, change_times, teach
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.scenario_file import parse_scenario, scenario_content
 
 _PERCENT = r"([+-]\s*\d{1,9}(?:\.\d{1,9})?)\s*%"
 _WAYS = {
-    "people": re.compile(r"people\s*([+-])\s*(\d{1,9})\s+(.+)", re.IGNORECASE),
+    "people": re.compile(r"people\s*([+-])\s*(\d{1,9})\s+(?:like\s+)?(.+)", re.IGNORECASE),
     "arrivals": re.compile(rf"arrivals\s*{_PERCENT}", re.IGNORECASE),
     "times": re.compile(rf"times?\s*{_PERCENT}\s+(.+)", re.IGNORECASE),
     "holiday": re.compile(r"holidays?\s+(?:on\s+)?(.+)", re.IGNORECASE),
@@ -50,9 +51,12 @@ def apply_changes(scenario: Scenario, text: str) -> Changed:
         UserError: the words describe no change, or the process would be impossible; the message names the change.
     """
     sentences: list[str] = []
-    changed = scenario
-    for change in filter(None, (part.strip() for part in text.split(";"))):
-        changed, added = _apply(changed, change)
+    changed, masked = (
+        scenario,
+        MaskedNames(text, [*scenario.activities, *groups(scenario.resources), *scenario.resources]),
+    )
+    for part in filter(None, (part.strip() for part in masked.text.split(";"))):
+        changed, added = _apply(changed, part, masked)
         sentences += added
     if not sentences:
         raise UserError(f"The change {text!r} is empty; changes are like: {'; '.join(EXAMPLES)}.")
@@ -60,38 +64,49 @@ def apply_changes(scenario: Scenario, text: str) -> Changed:
     return Changed(parse_scenario({**scenario_content(changed), "name": name}, f"change {text!r}"), sentences)
 
 
-def _apply(scenario: Scenario, change: str) -> Changed:
-    kind, match = next(((kind, found) for kind, way in _WAYS.items() if (found := way.fullmatch(change))), ("", None))
-    if match is None:
+def _apply(scenario: Scenario, part: str, masked: MaskedNames) -> Changed:
+    change = masked.names_in(part)
+    # A person may be called like a word of a change, so this is also read without regard to names.
+    kind, words = next(
+        (
+            (kind, [masked.names_in(group) for group in found.groups()])
+            for form in (part, change)
+            for kind, way in _WAYS.items()
+            if (found := way.fullmatch(form))
+        ),
+        ("", list[str]()),
+    )
+    if not kind:
         raise UserError(f"The change {change!r} is not understood; changes are like: {'; '.join(EXAMPLES)}.")
     try:
         content = scenario_content(scenario)
-        sentence = _CHANGES[kind](content, scenario, match)
+        sentence = _CHANGES[kind](content, scenario, *words)
         return Changed(parse_scenario(content, "the new scenario"), [sentence])
     except UserError as error:
         raise UserError(f"Change {change!r}: {error}") from None
 
 
-_CHANGES: dict[str, Callable[[dict[str, Any], Scenario, re.Match[str]], str]] = {
-    "people": lambda content, scenario, m: _count(content, scenario, m),
-    "arrivals": lambda content, scenario, m: change_arrivals(content, scenario, _number(m[1])),
-    "times": lambda content, scenario, m: change_times(content, scenario, _number(m[1]), m[2]),
-    "holiday": lambda content, scenario, m: add_holidays(content, scenario, m[1]),
-    "absent": lambda content, scenario, m: make_absent(content, scenario, find_people(scenario, m[1]), m[2]),
-    "off": lambda content, scenario, m: take_off(content, scenario, find_people(scenario, m[1]), days_named(m[2])),
-    "learns": lambda content, scenario, m: teach(content, scenario, find_people(scenario, m[1]), m[2]),
-}
-
-
-def _count(content: dict[str, Any], scenario: Scenario, match: re.Match[str]) -> str:
+def _count(content: dict[str, Any], scenario: Scenario, sign: str, number: str, words: str) -> str:
     """Add or remove people; return a sentence about it."""
-    words = match[3].removeprefix("like ")
-    members, count = find_people(scenario, words), int(match[2])
-    most = _MOST_PEOPLE if match[1] == "+" else len(members)
+    members, count = find_people(scenario, words), int(number)
+    most = _MOST_PEOPLE if sign == "+" else len(members)
     if not 1 <= count <= most:
         raise UserError(f"{count} people is not from 1 to {most}.")
-    change = add_people if match[1] == "+" else remove_people
+    change = add_people if sign == "+" else remove_people
     return change(content, scenario, members, count, words)
+
+
+_CHANGES: dict[str, Callable[..., str]] = {
+    "people": _count,
+    "arrivals": lambda content, scenario, share: change_arrivals(content, scenario, _number(share)),
+    "times": lambda content, scenario, share, activity: change_times(content, scenario, _number(share), activity),
+    "holiday": add_holidays,
+    "absent": lambda content, scenario, who, when: make_absent(content, scenario, find_people(scenario, who), when),
+    "off": lambda content, scenario, who, when: take_off(
+        content, scenario, find_people(scenario, who), days_named(when)
+    ),
+    "learns": lambda content, scenario, who, activity: teach(content, scenario, find_people(scenario, who), activity),
+}
 
 
 def _number(text: str) -> float:

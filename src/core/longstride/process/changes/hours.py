@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Any
 
-from longstride.errors import UserError, suggestion
+from longstride.errors import UserError, reason, suggestion
 from longstride.process.scenario.calendar import day_of
 from longstride.process.scenario.scenario import DAYS, Scenario
 from longstride.text import counted
@@ -108,4 +108,4 @@ def _day_of(named: str, begins: str) -> int:
     try:
         return day_of(named, begins)
     except ValueError as error:
-        raise UserError(f"{error}.") from None
+        raise UserError(f"{reason(error)}.") from None

@@ -34,9 +34,11 @@ def find_people(scenario: Scenario, words: str) -> list[str]:
     Raises:
         UserError: no person matches.
     """
-    wanted, names = words.strip().strip("'\"").lower(), scenario.resources
+    names, wanted = scenario.resources, words.strip().lower()
+    found = [name for name in names if name.strip().lower() == wanted]
+    wanted = wanted.strip("'\"")
     singular = wanted.removesuffix("s")
-    found = [name for name in names if name.lower() == wanted]
+    found = found or [name for name in names if name.strip().lower() == wanted]
     found = found or [name for name in names if group_of(name).lower() in (wanted, singular)]
     found = found or [name for name in names if wanted in re.findall(r"\w+", name.lower())]
     if found:

@@ -77,8 +77,10 @@ def find_activity(scenario: Scenario, words: str) -> str:
     Raises:
         UserError: no activity matches, or several do.
     """
-    wanted = words.strip().strip("'\"").lower()
-    found = [name for name in scenario.activities if name.lower() == wanted]
+    wanted = words.strip().lower()
+    found = [name for name in scenario.activities if name.strip().lower() == wanted]
+    wanted = wanted.strip("'\"")
+    found = found or [name for name in scenario.activities if name.strip().lower() == wanted]
     found = found or [name for name in scenario.activities if wanted in name.lower()]
     if len(found) > 1:
         raise UserError(f"{words!r} may be {', '.join(found[:12])}; name one of them.")

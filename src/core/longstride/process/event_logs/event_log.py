@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from longstride.errors import UserError
+from longstride.process.event_logs.far_dates import close_gaps
 from longstride.process.event_logs.pauses import Pauses, Stretches, no_pauses, without_pauses
 from longstride.process.event_logs.reading.bad_rows import OPTION as SKIP_OPTION
 from longstride.process.event_logs.reading.bad_rows import moment_of, require_years
@@ -96,6 +97,7 @@ def _event_log(source: str, reading: Reading) -> EventLog:
     if not (events.resource.code >= 0).any():
         raise UserError(f"{source} names no resource in any event, so the skills of people cannot be learned.")
     _require_one_century(source, events, reading.unit)
+    events, gaps = close_gaps(events)
     first = int(events.start.argmin())
     clocks = events.start + events.start_offset, events.end + events.end_offset
     monday = _monday(min(float(clock.min()) for clock in clocks))  # no clock is before it, for any UTC offset
@@ -114,7 +116,7 @@ def _event_log(source: str, reading: Reading) -> EventLog:
         clock_start=clocks[0] - midnight,
         clock_end=clocks[1] - midnight,
         monday=monday,
-        notes=tuple(reading.notes),
+        notes=(*reading.notes, *gaps),
         starts_estimated=reading.starts_estimated or reading.only_dates,
         refused=tuple(reading.refused),
         unit=reading.unit,

@@ -12,7 +12,7 @@ from longstride.config import Config
 from longstride.errors import UserError
 from longstride.escaping import json_text
 from longstride.process.event_logs.open_events import read_open_events
-from longstride.process.event_logs.reading.decode import kind_of, read_log, readable
+from longstride.process.event_logs.reading.decode import kind_of, read_log, readable, require_file
 from longstride.process.event_logs.reading.limits import Guard
 from longstride.process.event_logs.reading.options import parse_log_columns
 from longstride.process.load import PROCESS, reading_of
@@ -20,7 +20,7 @@ from longstride.process.recommend.recommender import TOP, Recommender
 from longstride.process.recommend.table import print_advice
 from longstride.process.simulator import ProcessSimulator
 from longstride.process.snapshots.from_log import state_of_log
-from longstride.process.snapshots.schema import ProcessState, parse_state
+from longstride.process.snapshots.schema import ProcessState, parse_state, require_no_repetition
 from longstride.settings import Settings
 from longstride.text import Say
 from longstride.training.evaluation.trained_policy import trained_policy
@@ -129,6 +129,7 @@ def read_state(
     Raises:
         UserError: the file cannot be read, or is neither a state nor a log.
     """
+    require_file(path, "state or log")
     if not path.is_file():
         raise UserError(f"There is no file {path} with a state or a log.")
     with readable(path):
@@ -138,7 +139,9 @@ def read_state(
         for flag, given in (("--at", options.at), ("--on-shift", options.on_shift)):
             if given is not None:
                 raise UserError(f"{flag} applies to logs only; {path} is a state, which contains this itself.")
-        return parse_state(content, str(path)), []
+        state = parse_state(content, str(path))
+        require_no_repetition(content, state, str(path))
+        return state, []
     if math.isnan(recommender.simulator.scenario.hour):
         raise UserError("The scenario has no unit of time, so a log cannot be read for it; describe the state as JSON.")
     columns = parse_log_columns(config.log_columns) if config.log_columns else {}

@@ -1,5 +1,6 @@
 """The state of a running process as JSON: waiting tasks, tasks in work, people on shift."""
 
+import json
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -7,11 +8,17 @@ from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 
 from longstride.errors import UserError, suggestion
 
+_LONGEST = 1e12
+"""Units of time; larger numbers have no room for hours."""
+
 Time = Annotated[
-    float | Annotated[str, Strict()],
+    Annotated[float, Strict(), Field(ge=-_LONGEST, le=_LONGEST)] | Annotated[str, Strict()],
     Field(description="ISO 8601 date and time, or a number in the scenario's unit of time"),
 ]
 Name = Annotated[str, Field(max_length=500)]
+Place = Annotated[
+    int, Strict(), Field(ge=0, description="which of the flow's places of this activity, from 0 in its order")
+]
 
 
 class _Strict(BaseModel):
@@ -26,7 +33,7 @@ class WaitingTask(_Strict):
     case: Name = Field(description="name of the case")
     activity: Name = Field(description="activity of the scenario")
     since: Time = Field(description="when the task began to wait")
-    place: int = Field(default=0, ge=0, description="which of the flow's places of this activity, from 0 in its order")
+    place: Place = 0
 
 
 class TaskInWork(WaitingTask):
@@ -41,7 +48,7 @@ class RestingTask(_Strict):
 
     case: Name = Field(description="name of the case")
     activity: Name = Field(description="activity of the scenario")
-    place: int = Field(default=0, ge=0, description="which of the flow's places of this activity, from 0 in its order")
+    place: Place = 0
 
 
 class OpenCase(_Strict):
@@ -93,6 +100,27 @@ def parse_state(text: str | bytes, source: str) -> ProcessState:
         raise UserError(f"{source}: {sentence_of(error)}") from None
 
 
+def require_no_repetition(text: str | bytes, state: ProcessState, source: str) -> None:
+    """Refuse a key that an object of the JSON has twice, and a task that is listed twice.
+
+    Raises:
+        UserError: there is one; the message begins with ``source`` and names it.
+    """
+
+    def once(pairs: list[tuple[str, Any]]) -> None:
+        keys = [key for key, _ in pairs]
+        if len(set(keys)) < len(keys):
+            twice = next(key for i, key in enumerate(keys) if key in keys[:i])
+            raise UserError(f"{source}: the key {twice[:100]!r} stands twice in one object; leave one out.")
+
+    json.loads(text, object_pairs_hook=once, parse_int=str, parse_float=str)
+    for part in ENTRIES:
+        first: dict[tuple[Any, ...], int] = {}
+        for i, entry in enumerate(getattr(state, part)):
+            if (before := first.setdefault(tuple(vars(entry).values()), i)) < i:
+                raise UserError(f"{source}: {part}[{i}] repeats {part}[{before}]; leave one out.")
+
+
 def as_state(state: Any) -> ProcessState:
     """Return JSON values as a checked state.
 
@@ -121,7 +149,7 @@ def sentence_of(error: ValidationError, skipped: int = 0) -> str:
     if kind == "json_invalid":
         return f"this is not JSON: {problem['msg'].removeprefix('Invalid JSON: ')}."
     # A time may be a number or a text: pydantic reports an error for each and appends the type to the place.
-    where = _named([part for part in place if part not in ("float", "str", "constrained-str")])
+    where = _named([part for part in place if part not in ("float", "constrained-float", "str", "constrained-str")])
     if kind == "extra_forbidden":
         return f"{where} is an unknown key{suggestion(str(place[-1])[:100], _known_keys(place))}"
     if kind == "missing":

@@ -33,6 +33,8 @@ def reader_of(now: float | str, scenario: Scenario) -> tuple[float, ToTime]:
         UserError: the present is not a time, or it is an ISO time for a scenario without a unit of time.
     """
     if not isinstance(now, str):
+        if now < 0:
+            raise UserError(f"time: {now:g} is before 0, the Monday 00:00 from which times count.")
         return float(now), _number
     present = _moment(now, _NOW)
     if math.isnan(scenario.hour):

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
-from longstride.errors import UserError
+from longstride.errors import UserError, reason
 from longstride.process.event_logs.reading.limits import Guard
 
 Kind = Literal["csv", "xes", "excel", "parquet", "json", "sqlite"]
@@ -43,13 +43,13 @@ def readable(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise UserError(f"There is no event log {path}.") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{path} is a damaged or incomplete gzip file: {error}.") from None
+        raise UserError(f"{path} is a damaged or incomplete gzip file: {reason(error)}.") from None
     except UnicodeDecodeError as error:
         raise UserError(
             f"{path} is damaged {error.encoding.upper()} text ({error.reason}); save it as UTF-8."
         ) from None
     except OSError as error:
-        raise UserError(f"Cannot read the event log {path}: {error.strerror or error}.") from None
+        raise UserError(f"Cannot read the event log {path}: {reason(error)}.") from None
     except MemoryError:
         raise UserError(
             f"{path} needs more memory than this machine has free; free some, or split the log into parts."
@@ -103,11 +103,23 @@ def open_log(path: Path, guard: Guard) -> IO[bytes]:
     Raises:
         UserError: the file is a device or a pipe, which may never end.
     """
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise UserError(f"{path} is a device or a pipe; save the log as a file and name that.")
+    require_file(path)
     packed = path.stat().st_size if is_packed(path) else None
     file = cast(IO[bytes], path.open("rb") if packed is None else gzip.open(path, "rb"))  # noqa: SIM115
     return cast(IO[bytes], io.BufferedReader(_Counted(file, guard, packed, _PIECE), _PIECE))
+
+
+def require_file(path: Path, what: str = "log") -> None:
+    """Refuse a pipe, a device or the standard input, which cannot be read again; ``what`` is in it.
+
+    Raises:
+        UserError: the path is none of a file, a folder and a missing file.
+    """
+    if str(path) == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
+        raise UserError(
+            f"{path} is a device or a pipe, and a {what} is read more than once; save the {what} as a file, and name "
+            "that."
+        )
 
 
 def open_archive(path: Path, guard: Guard) -> IO[bytes]:
