@@ -219,7 +219,7 @@ def test_a_spreadsheet_that_read_some_dates(tmp_path):
 def test_automatic_activities_8(tmp_path):
     rows = [*ROWS, *((c, "Archive", "", e, e) for c, a, _, _, e in ROWS if a == "Sign")]
     (sentence,) = data_warnings(read_rows(tmp_path, rows))
-    assert "Archive take no time and name no person" in sentence
+    assert "Archive takes no time and names no person in any event: an automatic activity" in sentence
 
 
 def test_ambiguous_and_contradicting_dates(tmp_path):

@@ -83,11 +83,14 @@ def _automatic(log: EventLog, durations: np.ndarray) -> str:
     instant = np.flatnonzero((events > 0) & (takes_time == 0) & (has_person > 0))
     parts = []
     if len(automatic):
-        parts.append(
-            f"{_some(log.activities, automatic)} take no time and name no person in any event: automatic activities"
-        )
+        verbs, kind = ("takes", "names"), "an automatic activity"
+        if len(automatic) > 1:
+            verbs, kind = ("take", "name"), "automatic activities"
+        named = _some(log.activities, automatic)
+        parts.append(f"{named} {verbs[0]} no time and {verbs[1]} no person in any event: {kind}")
     if len(instant):
-        parts.append(f"{_some(log.activities, instant)} take no time in any event although people are named")
+        verb = "takes" if len(instant) == 1 else "take"
+        parts.append(f"{_some(log.activities, instant)} {verb} no time in any event although people are named")
     return f"{', and '.join(parts)}." if parts else ""
 
 
