@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longstride.text import counted, format_bytes, format_duration, sparkline
+from longstride.text import counted, format_bytes, format_duration, percent, sparkline
 
 
 @pytest.mark.parametrize(
@@ -63,3 +63,8 @@ def test_the_bars_are_in_the_order_of_the_numbers(values, width):
         assert all(
             heights[i] <= heights[k] for i in range(len(values)) for k in range(len(values)) if values[i] < values[k]
         )
+
+
+def test_shares_are_from_0_to_100_per_cent_and_nothing_has_none():
+    assert [percent(1, 4), percent(1, 3, 1), percent(7, 4), percent(-1e-12, 2)] == ["25%", "33.3%", "100%", "0%"]
+    assert percent(0, 0) == percent(3, 0.0) == "none"

@@ -213,3 +213,11 @@ def test_an_instant_event_on_the_last_full_hour_is_mined(tmp_path, last):
     rates = mine_scenario(log_of(tmp_path, [*rows, (9, "X", "Ann", last, last)]), name="t").scenario.arrivals.rates
     later = mine_scenario(log_of(tmp_path, [*rows, (9, "X", "Ann", last, last + 1 / 60)]), name="t").scenario
     assert rates == later.arrivals.rates and sum(rates) == pytest.approx(6.0, rel=1e-5)
+
+
+def test_a_log_without_waiting_has_no_shares_of_it(tmp_path):
+    tasks = [(c, a, 9 + 1.7 * c + t / 3) for c in range(3) for t, a in enumerate("XYZ")]
+    rows = [(c, a, "Ann" if a == "X" else "Bob", start, start + 1 / 3) for c, a, start in tasks]
+    notes = mine_scenario(log_of(tmp_path, rows), name="t").notes
+    (waiting,) = [note for note in notes if note.startswith("Waiting:")]
+    assert "%" not in waiting and waiting.startswith("Waiting: none.")

@@ -45,6 +45,11 @@ def counted(count: int, noun: str, plural: str = "") -> str:
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
+def percent(part: float, whole: float, decimals: int = 0) -> str:
+    """Return a part of a whole, such as ``37%``, from 0 to 100 %; ``none`` of nothing, which has no shares."""
+    return f"{min(max(part / whole, 0.0), 1.0):.{decimals}%}" if whole > 0.0 else "none"
+
+
 _TIMES = {"seconds": (1, "s"), "minutes": (60, "min"), "hours": (3600, "h"), "days": (86_400, "d")}
 """Units of time: seconds in each, and its abbreviation."""
 

@@ -130,11 +130,25 @@ def test_the_same_from_python(recommend, run):
         recommender.recommend({"time": 1, "waiting": [1]})
 
 
+TASK = '{"case": "x", "activity": "A", "since": 0}'
+
+
 @pytest.mark.parametrize(
     ("content", "flags", "sentence"),
     [
         ("{}", (), "state.json: time is missing."),
         ('{"time": 1', (), "state.json: this is not JSON: EOF while parsing an object at line 1 column 10."),
+        ('{"time": true}', (), "state.json: time: Input should be a valid number (it is True)."),
+        ('{"time": -1}', (), "time: -1 is before 0"),
+        ('{"time": 1e300}', (), "state.json: time: Input should be less than or equal to"),
+        (
+            '{"time": 1, "resting": [{"case": 1, "activity": "A", "place": true}]}',
+            (),
+            "resting[0].place: Input should be",
+        ),
+        ('{"time": 1, "next_changes": {"day": [false, 2]}}', (), "next_changes.day[0]: Input should be a valid number"),
+        ('{"time": 1, "time": 2}', (), "state.json: the key 'time' stands twice in one object"),
+        (f'{{"time": 1, "waiting": [{TASK}, {TASK}]}}', (), "state.json: waiting[1] repeats waiting[0]"),
         ('{"time": 1}', ("--at", "2026-11-24"), "--at applies to logs only;"),
         ('{"time": 1}', ("--on-shift", "day"), "--on-shift applies to logs only;"),
         ('{"time": 1}', ("--serve", "80"), "either --state FILE, a state or a log of open cases, or --serve PORT."),

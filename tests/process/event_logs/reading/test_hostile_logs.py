@@ -228,5 +228,8 @@ def test_too_little_memory_is_a_sentence(tmp_path):
 def test_a_device_is_no_log():
     from pathlib import Path
 
-    with pytest.raises(UserError, match="/dev/zero is a device or a pipe"):
-        read_event_log(Path("/dev/zero"))
+    for name in ("/dev/zero", "-"):
+        with pytest.raises(
+            UserError, match=f"^{name} is a device or a pipe, .* save the log as a file, and name that.$"
+        ):
+            read_event_log(Path(name))

@@ -31,7 +31,9 @@ def external_share_sentence(policies: Mapping[str, list[dict[str, Any]]], scenar
     cycle, external, people, work = (
         fmean(record[f"mean_{part}_time"] for record in whole[name]) for part in ("cycle", "world", "people", "work")
     )
-    total = max(external + people + work, 1e-12)
+    total = external + people + work
+    if total <= 0.0:
+        return None
     sentence = (
         f"Of the cycle time under {name}, {format_time(cycle, scenario)}, {work / total:.1%} is work, "
         f"{people / total:.1%} waits for people and {external / total:.1%} is external delay"

@@ -16,11 +16,15 @@ from longstride.process.mining.weights import case_weights
 from longstride.process.mining.working_hours import HOUR, WorkedTime, open_time
 from longstride.process.scenario_file import parse_scenario
 from longstride.slow_steps import SlowSteps
+from longstride.text import percent
 
 _PAUSED = 1.25
 """Ratio of logged hours to logged open hours from which tasks rest outside of duty."""
 
 _DIGITS = 6
+
+_NO_WAITING = 1e-6
+"""Open hours of waiting a case that only rounding makes differ from 0."""
 
 EXTERNAL_STEPS = 5
 """Steps reported by :func:`mine_external_delays`."""
@@ -135,11 +139,14 @@ def _notes(
     log: EventLog, waits: Waits, times: LoggedTimes, share: np.ndarray, pause: bool, in_turn: list[str]
 ) -> list[str]:
     waiting, proven = float(waits.waiting.sum()), float(waits.external.sum())
-    delays = float(times.delays(share).sum())
+    # The delays also contain time of simultaneous records beyond their work, which is no waiting.
+    unexplained = min(max(float(times.delays(share).sum()) - proven, 0.0), waiting - proven)
     notes = [
-        f"Waiting: {waiting / len(log.cases):,.3g} open hours a case. For {proven / max(waiting, 1e-9):.0%} of it the "
+        f"Waiting: {waiting / len(log.cases):,.3g} open hours a case. For {percent(proven, waiting)} of it the "
         "person was free and on duty, so the delay is external: customers, other systems, other work. "
-        f"{max(delays - proven, 0.0) / max(waiting, 1e-9):.0%} is unexplained and counted as external."
+        f"{percent(unexplained, waiting)} is unexplained and counted as external."
+        if waiting > _NO_WAITING * len(log.cases)
+        else "Waiting: none. Each task begins as soon as its case and its person allow."
     ]
     notes.append(
         "Rosters: each resource has the days of the log, as often as they occur there, with all hours at which it "

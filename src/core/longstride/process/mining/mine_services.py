@@ -10,6 +10,7 @@ from longstride.process.event_logs.grouping import Pairs, pairs_of, rows_by
 from longstride.process.kernel.service_times import table_mean
 from longstride.process.mining.service_means import credible_means
 from longstride.process.mining.working_hours import WorkedTime
+from longstride.text import percent
 
 MIN_OBSERVATIONS = 20
 """Events below which a pair has the shape of its activity's service times."""
@@ -49,7 +50,7 @@ def choose_pairs(log: EventLog, automatic: np.ndarray | None = None) -> tuple[Pa
     _require_few_pairs(log, len(kept.activity), len(unassigned), len(able))
     notes = [
         f"Who can do what: the {len(kept.activity)} pairs seen at least {least} times (or most often for their "
-        f"activity) cover {kept.events.sum() / seen.events.sum():.1%} of the events with a resource; "
+        f"activity) cover {percent(kept.events.sum(), seen.events.sum(), 1)} of the events with a resource; "
         f"{len(left_out.activity)} rarer pairs are left out."
     ]
     notes += _left_out(log, seen, able)

@@ -10,6 +10,9 @@ from longstride.text import format_number, in_words, scale_of
 from longstride.training.evaluation.comparison import Verdict, compare
 from longstride.training.evaluation.evaluate import Evaluation, best_heuristic
 
+_ROUNDING = 1e-9
+"""Relative difference of two means that are equal but for rounding."""
+
 _NOTABLE = 0.03
 """Change of a share, 0 .. 1, from which a person is named."""
 
@@ -93,6 +96,11 @@ def _who_changes(result: Evaluation, best: str, metric: str, labels: Sequence[st
     return [f"{title} changes most: {'; '.join(parts)}." if parts else f"{title} stays as it is for each of them."]
 
 
+def _possible(best: float, bound: float) -> float:
+    """Return by how much the best heuristic could be beaten, 0 if that is only rounding."""
+    return best - bound if abs(best - bound) > _ROUNDING * max(abs(best), abs(bound)) else 0.0
+
+
 def _way(result: Evaluation, simulator: Simulator, best: str) -> list[str]:
     """Return sentences about what learning changed, and how far a bound is away."""
     sentences, main = [], simulator.main_metric
@@ -103,8 +111,8 @@ def _way(result: Evaluation, simulator: Simulator, best: str) -> list[str]:
         sentences.append(f"Untrained, the policy had {scale.show(learned.other)}; training {verdict}.")
     for bound in (name for name in simulator.bounds if name in result.records):
         of = {name: [r[main] for r in result.records[name] if main in r] for name in ("trained", best, bound)}
-        if all(of.values()) and (possible := fmean(of[best]) - fmean(of[bound])):
-            share = (fmean(of[best]) - fmean(of["trained"])) / possible
+        if all(of.values()) and (possible := _possible(fmean(of[best]), fmean(of[bound]))):
+            share = min(max((fmean(of[best]) - fmean(of["trained"])) / possible, 0.0), 1.0)
             limit = scale_of(simulator.unit_of(main), fmean(of[bound])).show(fmean(of[bound]))
             sentences.append(
                 f"No policy can be better than {limit} ({bound}); this one covers {100 * share:.0f} % of the way there "

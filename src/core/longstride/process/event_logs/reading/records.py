@@ -14,6 +14,7 @@ from longstride.process.event_logs.reading.options import COLUMNS_OPTION
 from longstride.process.event_logs.reading.pair_lifecycles import Pairs, pair_lifecycles
 from longstride.process.event_logs.reading.times.parse_times import Times
 from longstride.process.event_logs.reading.words.nothing import nothing_in
+from longstride.text import percent
 
 _DAY = 86_400.0
 """Seconds."""
@@ -184,11 +185,10 @@ def _on_suspended(records: Records, pairs: Pairs) -> list[str]:
     """Return sentences about suspended and aborted events."""
     notes, pauses = [], records.pauses
     if len(pauses.event):
-        open_for = float((records.end - records.start).sum())
-        share = float((pauses.end - pauses.start).sum()) / max(open_for, 1e-9)
+        share = percent(float((pauses.end - pauses.start).sum()), float((records.end - records.start).sum()))
         never = f"; {pairs.never_resumed:,} suspensions last to the completion" if pairs.never_resumed else ""
         notes.append(
-            f"{len(np.unique(pauses.event)):,} of {len(records.end):,} events were suspended, for {share:.0%} of all "
+            f"{len(np.unique(pauses.event)):,} of {len(records.end):,} events were suspended, for {share} of all "
             f"time between start and completion; that time is a delay, not work of their people{never}."
         )
     if pairs.stray:
@@ -197,8 +197,8 @@ def _on_suspended(records: Records, pairs: Pairs) -> list[str]:
             "ignored, so service times may contain suspended time; add the missing rows if you can."
         )
     if pairs.aborted:
-        share = pairs.aborted / (pairs.aborted + len(records.end))
-        notes.append(f"{pairs.aborted:,} events ({share:.0%}) were aborted or withdrawn and are left out.")
+        of_all = percent(pairs.aborted, pairs.aborted + len(records.end))
+        notes.append(f"{pairs.aborted:,} events ({of_all}) were aborted or withdrawn and are left out.")
     return notes
 
 
