@@ -1,11 +1,16 @@
-"""The description on the page of a package index: README.md, whose links to files lead into the repository."""
+"""The description for a package index: README.md, whose links and images lead into the repository."""
 
 import re
+from configparser import ConfigParser
 from pathlib import Path
 
 from setuptools import setup
 
-REPOSITORY = "https://github.com/longstride/longstride/blob/main/"
+HERE = Path(__file__).parent
+settings = ConfigParser(interpolation=None)
+settings.read(HERE / "setup.cfg", encoding="utf-8")
+url = settings["metadata"]["url"]
 
-readme = Path(__file__).with_name("README.md").read_text(encoding="utf-8")
-setup(long_description=re.sub(r"\]\((?!https?:|#)", f"]({REPOSITORY}", readme))
+readme = (HERE / "README.md").read_text(encoding="utf-8")
+linked = re.sub(r"\]\((?!https?:|#)", f"]({url}/blob/main/", readme)
+setup(long_description=re.sub(r'src="(?!https?:)', f'src="{url}/raw/main/', linked))

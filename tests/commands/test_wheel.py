@@ -1,6 +1,7 @@
 """The wheel that a user installs: everything that a run needs is in it, and nothing else has to be near."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from longstride import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.egg-info")
@@ -30,7 +33,7 @@ pytestmark = pytest.mark.skipif(_setuptools() < 77, reason="needs pip and setupt
 def wheel(tmp_path_factory):
     """Build from a copy, which has no build/ of before; return the unpacked wheel."""
     folder = tmp_path_factory.mktemp("wheel")
-    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("setup.cfg", "setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder)
     shutil.copytree(ROOT / "src" / "core", folder / "src" / "core", ignore=LEFT_OUT)
     pip = (sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index", "--quiet")
@@ -70,6 +73,24 @@ def test_the_command_is_named_in_the_wheel(wheel):
         "longstride = longstride.__main__:run",
         "longstride-torchrun = longstride.learning.distributed.loopback:main",
     ]
+
+
+def test_an_index_shows_the_readme_with_links_that_work_there(wheel):
+    (file,) = wheel.glob("*.dist-info/METADATA")
+    fields, _, description = file.read_text(encoding="utf-8").partition("\n\n")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    pattern = r'\]\(([^)\s]*)\)|(?:src|href)="([^"]*)"'
+    links = ["".join(found) for found in re.findall(pattern, description)]
+    assert len(links) == len(re.findall(pattern, readme)) > 20
+    assert [link for link in links if not link.startswith(("https://", "#"))] == []
+    assert "\nLicense-Expression: Apache-2.0\n" in fields
+
+
+def test_the_citation_names_this_version_and_the_address_of_the_project():
+    lines = (ROOT / "CITATION.cff").read_text(encoding="utf-8").splitlines()
+    setup = (ROOT / "setup.cfg").read_text(encoding="utf-8")
+    assert f"version: {__version__}" in lines
+    assert f"repository-code: {re.search('^url = (.*)$', setup, re.MULTILINE)[1]}" in lines
 
 
 def run_installed(wheel, folder, *arguments):
