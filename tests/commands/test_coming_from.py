@@ -2,12 +2,12 @@
 
 import importlib.util
 
+import numpy as np
 import pytest
 from helpers.documentation import blocks, page
 
 pytest.importorskip("pydantic")
 
-from longstride import Hyperparameters
 from longstride.seeding import stream
 from longstride.simulators.simulator import compile_functions, metrics_of, new_state
 
@@ -35,7 +35,16 @@ def test_both_queues_have_erlangs_mean_wait():
         assert sum(names["waits"]) / len(names["waits"]) == pytest.approx(WAIT, rel=0.15)
 
 
-def test_the_settings_of_the_page_are_settings():
-    text = page("how-to/come-from-stable-baselines3.md")
-    settings = next(line for line in text.splitlines() if line.startswith("settings = "))
-    assert eval(settings.partition("= ")[2], {"Hyperparameters": Hyperparameters}).num_envs == 8
+def test_the_training_next_to_stable_baselines3_runs(tmp_path, monkeypatch):
+    pytest.importorskip("gymnasium")
+    monkeypatch.chdir(tmp_path)
+    _, own = blocks(page("how-to/come-from-stable-baselines3.md"), "python")
+    sizes = "num_envs=8, rollout_steps=256, batch_size=256, training_episodes=24"
+    assert sizes in own
+    names = {"observation": np.zeros(4, np.float32)}
+    exec(
+        own.replace(sizes, "num_envs=2, rollout_steps=64, batch_size=64, training_episodes=4, actor_hidden_size=8"),
+        names,
+    )
+    assert [record["evaluation"] is not None for record in names["run"].metrics] == [False, False, False, True]
+    assert names["action"] in (0, 1)
