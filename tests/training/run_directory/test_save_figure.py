@@ -5,6 +5,7 @@ import io
 import pytest
 
 pytest.importorskip("matplotlib")
+pytest.importorskip("pydantic")
 
 from matplotlib import font_manager
 from matplotlib.figure import Figure
