@@ -1,7 +1,7 @@
 """From a rollout to its samples on the device: observations up, values of the critic, advantages, the rest up."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -21,8 +21,8 @@ from longstride.learning.oom_recovery import Chunk
 from longstride.learning.reference_penalty import Penalty
 from longstride.learning.step_costs.update_memory import value_rows
 from longstride.learning.steps.interface import Stepper
+from longstride.learning.steps.log_probs import log_probs_under
 from longstride.policies.networks import ActorCritic
-from longstride.rollout.trajectory import Trajectory
 
 
 class Uploaded(NamedTuple):
@@ -104,7 +104,8 @@ def prepare_batch(
     values, final_values = (_in_reward_units(model, part) for part in (valued.values, valued.final_values))
     if penalty is not None:
         rollout = penalty.charge(stepper, rollout, samples)
-    targets = algorithm.targets(rollout, *_by_trajectory(rollout.trajectories, values, final_values))
+    rollout = rollout._replace(present_log_probs=partial(_present_log_probs, stepper, rollout, samples))
+    targets = algorithm.targets(rollout, *_by_trajectory(rollout, values, final_values))
     targets, explained_variance = _explained(stepper, targets, values, rollout.total)
     mean, std = (np.float32(model.tensors[name].item()) for name in ("value_mean", "value_std"))
 
@@ -148,11 +149,17 @@ def _variance(numbers: np.ndarray, total: Total | None) -> float:
     return float(np.var(numbers)) if total is None else float(mean_and_deviation(numbers, total)[1]) ** 2
 
 
+def _present_log_probs(stepper: Stepper, rollout: RolloutBatch, samples: Samples) -> list[np.ndarray]:
+    """Return float32[T_i] of each trajectory, log-probabilities of its actions before the update."""
+    found = log_probs_under(stepper.model, samples, stepper.memory, "log_probs")
+    return rollout.split(found.cpu().numpy())
+
+
 def _by_trajectory(
-    trajectories: Sequence[Trajectory], values: np.ndarray, final_values: np.ndarray
+    rollout: RolloutBatch, values: np.ndarray, final_values: np.ndarray
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return values and next values of each trajectory, float32[T_i]."""
-    pieces = np.split(values, np.cumsum([t.steps for t in trajectories])[:-1])
+    trajectories, pieces = rollout.trajectories, rollout.split(values)
     finals = np.split(final_values, np.cumsum([1 + len(t.cut_observations) for t in trajectories])[:-1])
     return pieces, [next_values_of(v, t.truncated, f) for t, v, f in zip(trajectories, pieces, finals, strict=True)]
 

@@ -22,12 +22,20 @@ class RolloutBatch(NamedTuple):
 
     Discounts and lambdas of the critic's targets are float64[T_i] of each, from each step to the next. Where several
     processes learn together, each from its trajectories, ``total`` returns the sum of float64[n] over all of them.
+
+    ``present_log_probs`` returns float32[T_i] of each, log-probabilities of its actions under the policy that is about
+    to be improved. They cost a forward pass. With ROLLOUT_LAG they differ from those of the policy that collected it.
     """
 
     trajectories: Sequence[Trajectory]
     discounts: Sequence[np.ndarray]
     value_lambdas: Sequence[np.ndarray]
     total: Total | None = None
+    present_log_probs: Callable[[], Sequence[np.ndarray]] = tuple
+
+    def split(self, numbers: np.ndarray) -> list[np.ndarray]:
+        """Return [T_i] of each trajectory, for [N] numbers of all steps."""
+        return np.split(numbers, np.cumsum([t.steps for t in self.trajectories])[:-1])
 
     @property
     def steps(self) -> int:
@@ -100,6 +108,11 @@ class Samples(NamedTuple):
         if self.chunks is not None:
             return self.chunks.shares(indices)
         return torch.full((len(indices),), 1.0 / len(indices), device=indices.device)
+
+    @property
+    def size(self) -> int:
+        """Number of samples of a rollout."""
+        return len(self.observations) if self.chunks is None else len(self.chunks.rows)
 
     @property
     def chunk(self) -> int:
