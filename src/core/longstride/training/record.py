@@ -16,6 +16,10 @@ JudgedBy = Literal["iterations", "evaluations"]
 """Source of the main metric: the episodes of an iteration, or an evaluation."""
 
 
+_SCHEDULED = "clip_range", "entropy_coefficient"
+"""Coefficients of the loss that a record names, if the algorithm has them."""
+
+
 class Summary(NamedTuple):
     """What the record and the other ranks have to know of a part of a rollout."""
 
@@ -82,8 +86,7 @@ def iteration_record(
         "simulation_seconds": whole.seconds,
         "steps_per_second": steps / whole.seconds,
         "ranks": ranks.size,
-        "clip_range": coefficients.loss.clip_range,
-        "entropy_coefficient": coefficients.loss.entropy_coefficient,
+        **{name: number for name, number in coefficients.loss._asdict().items() if name in _SCHEDULED},
         **report.as_dict(),
         "metrics": {name: np.mean(_values(finished, name), axis=0).tolist() for name in names},
     }

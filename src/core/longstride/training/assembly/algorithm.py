@@ -59,6 +59,6 @@ def build_schedule(config: Config, extensions: Extensions = NO_EXTENSIONS) -> Sc
     """Return how the coefficients of the update change over a run."""
     start = build_algorithm(config, extensions).coefficients
     rate = 0.0 if config.learning_rate_schedule == "linear" else 1.0
-    entropy = config.entropy_coefficient_final if config.entropy_schedule == "linear" else start.entropy_coefficient
-    end = start._replace(entropy_coefficient=entropy)
+    falls = config.entropy_schedule == "linear" and "entropy_coefficient" in start._fields
+    end = start._replace(entropy_coefficient=config.entropy_coefficient_final) if falls else start
     return Schedule(Coefficients(1.0, start), Coefficients(rate, end))
