@@ -16,13 +16,13 @@ from longstride.setting_groups.service import Service
 from longstride.setting_groups.simulator import Simulation
 
 GROUPS: Mapping[str, type[BaseModel]] = {
-    "the run": Run,
-    "the simulator": Simulation,
-    "the event log": EventLog,
-    "the policy": Policy,
-    "learning": Learning,
-    "the machine": Machine,
-    "the service": Service,
+    "settings of the run": Run,
+    "settings of the simulator": Simulation,
+    "settings of the event log": EventLog,
+    "settings of the policy": Policy,
+    "settings of learning": Learning,
+    "settings of the machine": Machine,
+    "settings of the service": Service,
 }
 """The groups of settings by their titles, in the order of hyperparameters.py and of ``--help``."""
 
