@@ -36,9 +36,17 @@ class Config(Service, Machine, Learning, Policy, EventLog, Simulation, Run):  # 
 
     @property
     def options_of_simulator(self) -> dict[str, Any]:
-        """Arguments of the simulator: SIMULATOR_OPTIONS, and of the process the settings that are its options."""
-        named = {name: getattr(self, name) for name in PROCESS_OPTIONS} if self.simulator == "process" else {}
-        return {**named, **self.simulator_options}
+        """Arguments of the simulator: SIMULATOR_OPTIONS, and of the process the settings that are its options.
+
+        Raises:
+            UserError: SIMULATOR_OPTIONS has a value of a wrong type for such a setting.
+        """
+        if self.simulator != "process":
+            return dict(self.simulator_options)
+        own = {name: value for name, value in self.simulator_options.items() if name in PROCESS_OPTIONS}
+        checked = validated(own, {name: f"--simulator-option {name}" for name in own})
+        named = {name: getattr(checked if name in own else self, name) for name in PROCESS_OPTIONS}
+        return {**self.simulator_options, **named}
 
     if not TYPE_CHECKING:  # type checkers and editors derive the names from the fields
 
