@@ -127,10 +127,11 @@ def mine_services(log: EventLog, work: WorkedTime, pairs: Pairs) -> tuple[list[d
             if service["distribution"] == "constant":
                 zero.add(service["activity"])
             services.append(service)
-    some = agreeing(own, len(services), "pair", "has", "have")
+    measured = agreeing(own, len(services), "pair", "has", "have")
     notes = [
-        f"Service times: {some} at least {MIN_OBSERVATIONS} events, enough for own quantiles; the others take those of "
-        "their activity. Means of few events are drawn towards the activity's, as far as the differences may be chance."
+        f"Service times: {measured} at least {MIN_OBSERVATIONS} events, enough for own quantiles; the others take "
+        "those of their activity. Means of few events are drawn towards the activity's, as far as the differences may "
+        "be chance."
     ]
     if zero:
         notes.append(f"All logged times are zero for some of {some(sorted(zero))}; one second is used.")
