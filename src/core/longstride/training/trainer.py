@@ -122,8 +122,12 @@ class Trainer:
             progress.say(line)
         health = policy_health(self.model, some_rows([t.observations for t in collected.trajectories], self.ranks))
         record = iteration_record(self.iteration, collected, report, coefficients, self.ranks)
-        units = {name: unit for name in record["metrics"] if (unit := self.simulator.unit_of(name))}
-        record |= {"units": units, "gamma": self.rewards.discount, **self.length.figures(), **health._asdict()}
+        record |= {
+            "units": dict(self.simulator.metric_units),
+            "gamma": self.rewards.discount,
+            **self.length.figures(),
+            **health._asdict(),
+        }
         return record | self.collector.figures()
 
     @property
