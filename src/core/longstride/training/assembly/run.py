@@ -73,7 +73,7 @@ class Run:
     plan: Plan
     lock: RunLock | None  # None of a rank that writes nothing
     own_files: Sequence[Path] = ()  # files of the simulator that are written again if they vanish
-    verbose: bool = False  # whether the speeds of a CPU are printed at the end
+    verbose: bool = False  # whether the speeds of a CPU and the times of its updates are printed
 
     def train(self, console: Console, should_stop: Callable[[], bool]) -> bool:
         """Train and release the lock; the display is on the console, the rest is as for :meth:`Trainer.run`.
@@ -103,7 +103,8 @@ class Run:
         log = MetricsLog(self.directory, trainer.iteration, retry)
         iterations = trainer.settings.iterations if trainer.settings.iterations != NO_LIMIT else None
         share = trainer.length.shown_share(trainer.iteration)
-        with Progress(console, iterations, trainer.iteration, trainer.simulator.main_metric, share) as progress:
+        shown = iterations, trainer.iteration, trainer.simulator.main_metric, share, self._shows_machine
+        with Progress(console, *shown) as progress:
             progress.remember(whole_records(self.directory))
             if log.note:
                 progress.say(log.note)
@@ -118,6 +119,11 @@ class Run:
             for line in self._last_lines():
                 progress.say(line)
         return done
+
+    @property
+    def _shows_machine(self) -> bool:
+        """Whether the times of updates and the speeds at the end are printed."""
+        return self.verbose or self.plan.device == "cuda"
 
     def _follow(self, should_stop: Callable[[], bool]) -> bool:
         """Train as a rank that neither shows nor writes anything."""
@@ -141,7 +147,7 @@ class Run:
         if self.plan.device == "cuda":
             free, total = free_and_total_bytes()
             lines += [*memory_lines(self.plan.device_name, total, free), *utilization.phase_lines()]
-        if self.verbose or self.plan.device == "cuda":
+        if self._shows_machine:
             lines += filter(None, (utilization.simulation_line(), utilization.efficiency_line()))
         return lines
 
