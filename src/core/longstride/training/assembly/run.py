@@ -45,6 +45,7 @@ from longstride.training.assembly.plan import (
 from longstride.training.assembly.presets import budget_lines, budget_of, complete
 from longstride.training.assembly.run_settings import changed_settings, load_configured, resumes_of, train_command
 from longstride.training.assembly.setup import Setup
+from longstride.training.choice.choose import keep_choice
 from longstride.training.display.messages import kernel_lines, memory_lines, rank_lines
 from longstride.training.display.progress import Progress
 from longstride.training.display.utilization import build_utilization_tracker
@@ -116,7 +117,7 @@ class Run:
                 log.close()
                 for line in retry.lines():
                     progress.say(line)
-            for line in self._last_lines():
+            for line in [*self._keep_choice(), *self._last_lines()]:
                 progress.say(line)
         return done
 
@@ -130,6 +131,18 @@ class Run:
         nowhere = make_console(file=io.StringIO(), quiet=True)
         with Progress(nowhere, None, 0, "") as progress, self.trainer.utilization.sampler:
             return self.trainer.run(NoLog(), progress, should_stop)
+
+    def _keep_choice(self) -> list[str]:
+        """Write how the chosen policy acts; return a line if that fails."""
+        chosen = self.trainer.judge.chosen
+        if chosen is None:
+            return []
+        try:
+            self.trainer.checkpoints.retry.require()
+            keep_choice(RunDirectory(self.directory), chosen)
+        except (OSError, UserError) as error:
+            return [f"It is not kept whether the policy draws its actions: {error}"]
+        return []
 
     def _learning_curve(self) -> str:
         """Draw the learning curve, unless the directory is no longer that of the run; return a line about it."""
