@@ -96,6 +96,8 @@ class Trainer:
             if any_of(should_stop() or self.observer.stops, self.ranks.sums) and self.unfinished:
                 return False
         self.judge.finish(self.iteration, progress)
+        for line in self._advice.at_the_end():
+            progress.say(line)
         return True
 
     def run_iteration(self, progress: Progress) -> dict[str, Any]:
@@ -122,7 +124,8 @@ class Trainer:
         grown = self.length.finish_iteration(report, self.updater.settings.target_kl, self.updater.settings.epochs)
         for line in filter(None, [*self.collector.take_lines(), *lines, grown]):
             progress.say(line)
-        health = policy_health(self.model, some_rows([t.observations for t in collected.trajectories], self.ranks))
+        rows = [(t.observations[: t.steps], t.masks) for t in collected.trajectories]
+        health = policy_health(self.model, *(some_rows(each, self.ranks) for each in zip(*rows, strict=True)))
         record = iteration_record(self.iteration, collected, report, coefficients, self.ranks)
         record |= {
             "units": dict(self.simulator.metric_units),
