@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longstride.text import counted, format_bytes, format_duration, percent, sparkline
+from longstride.text import agreeing, counted, format_bytes, format_duration, percent, sparkline, with_margin
 
 
 @pytest.mark.parametrize(
@@ -68,3 +68,24 @@ def test_the_bars_are_in_the_order_of_the_numbers(values, width):
 def test_shares_are_from_0_to_100_per_cent_and_nothing_has_none():
     assert [percent(1, 4), percent(1, 3, 1), percent(7, 4), percent(-1e-12, 2)] == ["25%", "33.3%", "100%", "0%"]
     assert percent(0, 0) == percent(3, 0.0) == "none"
+
+
+def test_verbs_agree_with_the_part_and_nouns_with_the_whole():
+    assert agreeing(1, 1, "row", "is", "are") == "1 of 1 row is"
+    assert agreeing(1, 1_234, "person", "has", "have", "people") == "1 of 1,234 people has"
+    assert agreeing(2, 3, "row", "is", "are") == "2 of 3 rows are"
+
+
+@pytest.mark.parametrize(
+    ("value", "margin", "text"),
+    [
+        (0.3142, 0.00213, "0.3142 ± 0.0021"),
+        (256.0, 0.0, "256.0 ± 0"),
+        (12345.6, 234.5, "12,346 ± 234"),
+        (1.5, 0.996, "1.5 ± 1.0"),
+        (1.005, 0.00951, "1.0050 ± 0.0095"),
+        (-3.0, float("inf"), "-3.000 ± -"),
+    ],
+)
+def test_a_margin_has_two_digits_and_the_number_as_many_decimals(value, margin, text):
+    assert with_margin(value, margin) == text

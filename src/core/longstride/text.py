@@ -45,6 +45,11 @@ def counted(count: int, noun: str, plural: str = "") -> str:
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
+def agreeing(part: int, whole: int, noun: str, verb: str, verbs: str, plural: str = "") -> str:
+    """Return a part of a number with its noun and verb: ``1 of 3 rows is``, ``2 of 3 rows are``."""
+    return f"{part:,} of {counted(whole, noun, plural)} {verb if part == 1 else verbs}"
+
+
 def percent(part: float, whole: float, decimals: int = 0) -> str:
     """Return a part of a whole, such as ``37%``, from 0 to 100 %; ``none`` of nothing, which has no shares."""
     return f"{min(max(part / whole, 0.0), 1.0):.{decimals}%}" if whole > 0.0 else "none"
@@ -101,6 +106,16 @@ def format_number(value: float, digits: int = 4) -> str:
     if 0.0 < abs(value) < 1.0:
         return f"{value:.{digits}g}"
     return f"{value:,.{max(0, digits - len(str(int(abs(value)))))}f}"
+
+
+def with_margin(value: float, margin: float) -> str:
+    """Return a number and the half width of its interval, such as ``0.3142 ± 0.0021``: the margin has two digits."""
+    if not math.isfinite(margin) or not math.isfinite(value):
+        return f"{format_number(value)} ± {format_number(margin)}"
+    if margin <= 0.0:
+        return f"{format_number(value)} ± 0"
+    decimals = min(max(1 - math.floor(math.log10(float(f"{margin:.1e}"))), 0), 12)
+    return f"{value:,.{decimals}f} ± {margin:,.{decimals}f}"
 
 
 def in_words(name: str) -> str:

@@ -3,6 +3,7 @@
 import io
 import json
 
+import numpy as np
 import pytest
 from oracles.toy_simulators import Shop
 from rich.console import Console
@@ -10,6 +11,8 @@ from rich.console import Console
 pytest.importorskip("pydantic")
 pytest.importorskip("scipy")
 
+from longstride.errors import UserError
+from longstride.simulators.validate import require_complete
 from longstride.training.evaluation.comparison import as_json, comparison_sentence, from_json, verdicts
 from longstride.training.evaluation.evaluate import Evaluation
 from longstride.training.evaluation.plain_words import plain_words
@@ -57,6 +60,39 @@ def test_the_sentence_by_hand():
     )
 
 
+class KnownCosts(Costs):
+    optimal = "order_up"
+
+
+class Known(Shop):
+    optimal = "order_up"
+
+
+@pytest.mark.parametrize(
+    ("simulator", "trained", "optimum", "begin"),
+    [
+        (KnownCosts, HIGH, LOW, "62 % above the optimum, order_up: 13.12 against 8.125 mean cost ("),
+        (Known, LOW, HIGH, "38 % below the optimum, order_up: 8.125 against 13.12 cash ("),
+        (Known, [-4.0, -3.0, -2.0], [1.0, 2.0, 3.0], "5.0 below the optimum, order_up: -3 against 2 cash ("),
+        (KnownCosts, LOW, MIXED, "No difference shown to the optimum, order_up: "),
+        (KnownCosts, LOW, HIGH, "No difference shown to the optimum, order_up: "),
+    ],
+)
+def test_the_distance_to_a_known_optimum_is_said_and_it_is_no_heuristic_to_beat(simulator, trained, optimum, begin):
+    known = simulator()
+    assert sentence(known, trained, order_up=optimum).startswith(begin)
+    assert "heuristic" not in sentence(known, trained, order_up=optimum)
+    both = sentence(known, trained, order_up=optimum, order_nothing=optimum)
+    assert " the best heuristic, order_nothing: " in both
+
+
+def test_the_optimum_is_one_of_the_heuristics():
+    wrong = Known()
+    wrong.optimal = "order_upp"
+    with pytest.raises(UserError, match="names 'order_upp', which is no heuristic; did you mean order_up"):
+        require_complete(wrong)
+
+
 def test_large_differences_are_written_out():
     said = sentence(Costs(), [100.0, 120.0, 140.0], order_up=[1.0, 1.0, 1.0])
     assert "(+11,900 %, 95 % interval +6,932 to +16,868 %; +119, +69.3 to +169; paired)" in said
@@ -91,7 +127,7 @@ def test_references_have_rows_and_a_gap():
 class Clinic(Costs):
     """A shop whose cost is a time, with a share for each of two people."""
 
-    main_metric = "wait"
+    main_metric, metrics_dtype = "wait", None
     metric_units = {"wait": "minutes", "use": "share", "patients": "patients"}  # noqa: RUF012
     metric_labels = {"use": ("Ann", "Bob")}  # noqa: RUF012
 
@@ -129,6 +165,30 @@ def test_the_table_has_units_verdicts_and_a_bold_best():
     assert rows["order_nothing"].cells[1].startswith("worse: +66.7 ± ") and rows["order_up"].cells[1] == "-"
     styles = {column.header: column._cells[0].style for column in evaluation_table(clinic(), Clinic()).columns}
     assert styles == {**dict.fromkeys(["policy", *cells.headers], "bold"), "against order_up": "bold green"}
+
+
+def test_a_metric_that_no_episode_has_keeps_its_column_and_unit():
+    class Late(Clinic):
+        metrics_dtype = np.dtype([("wait", np.float64), ("overtime", np.float64), ("by_room", np.float64, (2,))])
+        metric_units = {"wait": "minutes", "overtime": "minutes"}  # noqa: RUF012
+
+    cells = evaluation_cells(clinic(), Late())
+    assert cells.headers == ["wait, h", "against order_up", "patients", "overtime, min"]
+    assert {row.cells[3] for row in cells.rows} == {"-"}
+
+
+def test_a_unit_that_the_name_has_stands_once():
+    class Orders(Shop):
+        main_metric, metric_units = "open_orders", {"open_orders": "orders"}
+
+    assert sentence(Orders(), HIGH, order_up=LOW).startswith(
+        "Better than the best heuristic, order_up: 13.12 against 8.125 open orders ("
+    )
+
+    class Paid(Shop):
+        main_metric = "return"
+
+    assert "order_up: 13.12 against 8.125 return (" in sentence(Paid(), HIGH, order_up=LOW)
 
 
 @pytest.mark.parametrize(("width", "headers"), [(200, [3]), (60, [2, 1]), (40, [1, 1, 1]), (10, [1, 1, 1])])

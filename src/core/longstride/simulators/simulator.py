@@ -24,7 +24,6 @@ Function = Callable[..., Any]
 OK, OBSERVATION_TOO_LONG, OBSERVATION_NOT_FINITE, EMPTY_MASK, REWARD_NOT_FINITE = range(5)
 POLICY_NOT_FINITE, ACTION_NOT_ALLOWED, FEATURE_NOT_FINITE, LISTS_FULL, DESCRIPTION_NOT_FINITE = 5, 6, 7, 8, 9
 
-
 _LARGEST_METRIC = 1e150
 """Size from which squares of metrics overflow."""
 
@@ -39,7 +38,8 @@ class Simulator:
     * ``step(state, parameters, action, rng) -> (reward, terminated)`` changes ``state``; action is an integer
       (Discrete), int64[choices] (MultiDiscrete) or float32[numbers] within the bounds (Box).
     * ``action_mask(state, parameters, mask)`` (optional, not for Box) writes bool[n], for MultiDiscrete the choices'
-      masks one after another; it comes in all True.
+      masks one after another; it comes in all True. It is called before each decision, after ``observe``, perhaps twice
+      for a state, and not after the last step of an episode.
     * ``action_features(state, parameters, mask, features)`` (optional, not for Box) writes float32[n,
       action_feature_size], figures about the allowed actions; it comes in all 0. The policy adds ``features @ w`` to
       its logits. All actions share the learned weights ``w``, so a known figure need not be learned for each action.
@@ -58,7 +58,6 @@ class Simulator:
     Ordinary Python, called once an episode and not compiled:
 
     * ``episode_metrics(state, parameters, metrics)`` (optional) fills a record of ``metrics_dtype``.
-
     * ``figures(self, records)`` (optional), a method, returns matplotlib figures by title for a report; records are
       policy -> records of its evaluated episodes.
 
@@ -92,6 +91,8 @@ class Simulator:
         heuristics: mapping from a name to ``heuristic(state, parameters, mask, rng) -> action``, compiled too; for
             MultiDiscrete and Box ``heuristic(state, parameters, mask, rng, action)`` writes the array, which comes in
             all 0.
+        optimal: name of the heuristic that is the optimum or a reference for it; verdicts say how far away it is. Empty
+            for none.
         bounds: mapping from a name to ``bound(state, parameters, metrics)``, not compiled. A bound takes the state
             as ``reset`` left it and fills metrics that no policy can beat on this episode's random draws.
         references: mapping from a name to a value of the main metric that is known from elsewhere, such as a published
@@ -126,6 +127,7 @@ class Simulator:
     mean_interval: float = 0.0
     expected_steps: int | None = None
     heuristics: Mapping[str, Function] = {}
+    optimal: str = ""
     bounds: Mapping[str, Function] = {}
     references: Mapping[str, float] = {}
     labels: Mapping[str, Sequence[str]] = {}
@@ -139,8 +141,14 @@ class Simulator:
         return None
 
     def unit_of(self, metric: str) -> str:
-        """Return the unit of a metric or of the return; empty where it is not known."""
-        return self.metric_units.get(metric, "reward" if metric == "return" else "")
+        """Return the unit of a metric; empty if it is not known, and for the return."""
+        return self.metric_units.get(metric, "")
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """Names of the metrics of one number that ``episode_metrics`` may fill."""
+        dtype = np.dtype(self.metrics_dtype or [])
+        return tuple(name for name in dtype.names or () if not dtype[name].shape)
 
     def description(self) -> dict[str, Any]:
         """Return the JSON values in a checkpoint that must be the same in the simulator that loads it."""

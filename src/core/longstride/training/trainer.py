@@ -20,12 +20,13 @@ from longstride.rollout.guarded_collection import collect_guarded
 from longstride.rollout.hosts.collector import PLAYING
 from longstride.seeding import stream
 from longstride.simulators.simulator import Simulator
+from longstride.training.choice.candidates import Candidate
 from longstride.training.display.messages import iteration_lines
 from longstride.training.display.progress import Progress
 from longstride.training.failures import report_update_errors, require_finite_parameters, update_failure_lines
 from longstride.training.judge import Judge
 from longstride.training.learning_advice import Advice
-from longstride.training.record import Best, Collected, Summary, iteration_record, joined, summary_of
+from longstride.training.record import Collected, Summary, iteration_record, joined, summary_of
 from longstride.training.rewards import Rewards, carried_of
 from longstride.training.run_directory.directory import Which
 from longstride.training.run_directory.metrics_log import Log
@@ -60,7 +61,7 @@ class Trainer:
         self.scales = ObservationScales(self.model)
         self.rewards = Rewards(simulator, settings, self.model, self.share, self.ranks)
         self.length = run_length(settings.iterations, settings.growth)
-        self.judge = Judge(simulator, services, self.actor_params, lambda: self.save("best"))
+        self.judge = Judge(simulator, self.model.spec, services, self.actor_params, self._keep)
         self.iteration = 0
         self._advice = Advice()
 
@@ -94,6 +95,9 @@ class Trainer:
                 raise self.observer.failure
             if any_of(should_stop() or self.observer.stops, self.ranks.sums) and self.unfinished:
                 return False
+        self.judge.finish(self.iteration, progress)
+        for line in self._advice.at_the_end():
+            progress.say(line)
         return True
 
     def run_iteration(self, progress: Progress) -> dict[str, Any]:
@@ -104,7 +108,7 @@ class Trainer:
         if self.iteration == 0:
             self.budget.leave_out(self.judge.see_start(progress))
         collected = self._collect(self.settings.instances)
-        self.judge.see_iteration(collected.whole.finished)  # before the update
+        self.judge.see_iteration(collected.whole)  # before the update
         self._begin_phase("updating", progress)
         share_done = self._share_done()
         coefficients = self._coefficients(share_done)
@@ -120,10 +124,15 @@ class Trainer:
         grown = self.length.finish_iteration(report, self.updater.settings.target_kl, self.updater.settings.epochs)
         for line in filter(None, [*self.collector.take_lines(), *lines, grown]):
             progress.say(line)
-        health = policy_health(self.model, some_rows([t.observations for t in collected.trajectories], self.ranks))
+        rows = [(t.observations[: t.steps], t.masks) for t in collected.trajectories]
+        health = policy_health(self.model, *(some_rows(each, self.ranks) for each in zip(*rows, strict=True)))
         record = iteration_record(self.iteration, collected, report, coefficients, self.ranks)
-        units = {name: unit for name in record["metrics"] if (unit := self.simulator.unit_of(name))}
-        record |= {"units": units, "gamma": self.rewards.discount, **self.length.figures(), **health._asdict()}
+        record |= {
+            "units": dict(self.simulator.metric_units),
+            "gamma": self.rewards.discount,
+            **self.length.figures(),
+            **health._asdict(),
+        }
         return record | self.collector.figures()
 
     @property
@@ -234,6 +243,19 @@ class Trainer:
         elif which == "last":  # the one before is on the disk: the first rank has waited for it
             self.checkpoints.saved_iteration = self.iteration - 1
 
+    def _keep(self, candidate: Candidate | None) -> None:
+        """Save the present parameters, or those of an earlier candidate with nothing to continue from, as the best."""
+        if candidate is None or candidate.iteration == self.iteration:
+            return self.save("best")
+        if self.ranks.rank == 0:
+            tensors, facts = self.updater.state_dict()
+            actor, layout = torch.from_numpy(candidate.params), self.model.layout
+            model = {name: tensor for name, tensor in tensors.items() if name.startswith("model.")}
+            of_actor = [name for name, offset in layout.offsets.items() if offset < layout.actor_size]
+            model |= {f"model.{name}": layout.view(actor, name) for name in of_actor}
+            facts |= {**self.metadata, "iteration": candidate.iteration, "ranks": self.ranks.size}
+            self.checkpoints.save("best", model, facts | self.judge.metadata())
+
     def state_dict(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return everything that the rest of the run depends on: tensors by name, and JSON values."""
         tensors, metadata = self.updater.state_dict()
@@ -241,6 +263,8 @@ class Trainer:
         whole = joined_state(part, self.ranks)
         arrays = self.scales.arrays() | whole.unfinished.records | self.rewards.arrays(whole.carried)
         tensors |= {} if whole.critic_states is None else {CRITIC_STATES: whole.critic_states}
+        candidates, judge_state = self.judge.state_dict()
+        arrays |= candidates
         metadata |= {
             **self.metadata,
             "rollout": whole.unfinished.metadata,
@@ -248,9 +272,8 @@ class Trainer:
             "ranks": self.ranks.size,
             **self.rewards.metadata(),
             "growth": self.length.state_dict(),
-            "best": self.judge.best.value,
-            "best_judged_by": self.judge.best.judged_by,
-            "main_metric": self.simulator.main_metric,
+            "judge": judge_state,
+            **self.judge.metadata(),
             **self.budget.metadata(),
         }
         return tensors | {name: torch.from_numpy(array) for name, array in arrays.items()}, metadata
@@ -274,6 +297,6 @@ class Trainer:
         self.rewards.restore(arrays, part.carried, metadata, episodes_continue=continues)
         self.iteration = metadata["iteration"]
         self.length.load_state_dict(metadata.get("growth", {}))
-        self.judge.best = Best(metadata["best"], metadata.get("best_judged_by", "iterations"))
+        self.judge.load_state_dict(arrays, metadata)
         self.budget.load_state_dict(metadata.get("time_budget", {}))
         self.checkpoints.saved_iteration = self.iteration
