@@ -12,6 +12,7 @@ from longstride.policies.compiled.sampling import add_action_features, build_sam
 from longstride.policies.parameter_layout import feature_weights_offset, log_std_offset
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.collect_listed import build_collect_listed
+from longstride.rollout.exploring.finds import note_find
 from longstride.simulators.observe import build_readers, new_guarded
 from longstride.simulators.simulator import (
     OK,
@@ -51,6 +52,7 @@ def _build_collect_masked(simulator: Simulator, spec: PolicySpec) -> Function:
         rows, policy_states, workspace = arrays.rows, arrays.policy_states, arrays.workspace
         next_rows, ages, statuses, playing = arrays.next_rows, arrays.ages, arrays.statuses, arrays.playing
         guarded, action_row, end = new_guarded(size), np.zeros(row_size, row_dtype), rows.rewards.shape[1]
+        explores = arrays.finds.rarity.shape[1] > 0
         order, count = begin(states, generators, parameters, arrays, guarded)
         while count > 0:
             for place in range(count):
@@ -83,6 +85,8 @@ def _build_collect_masked(simulator: Simulator, spec: PolicySpec) -> Function:
                 rows.elapsed[i, t], rows.control_variate[i, t] = new_time - time, new_control - control
                 rows.terminated[i, t], rows.truncated[i, t] = terminated, cut
                 statuses[i] = read_observation(state, parameters, guarded, rows.observations[i, t + 1])
+                if explores and not (terminated or cut) and statuses[i] == OK:
+                    note_find(arrays.finds, i, state, rows.observations[i, t + 1], ages[i], actor_params)
                 if not (terminated or cut or t + 1 == end) and statuses[i] == OK:  # a last mask may be empty
                     statuses[i] = read_choices(state, parameters, rows.masks[i, t + 1], rows.features[i, t + 1])
                     if statuses[i] == OK:

@@ -10,8 +10,9 @@ from torch import Tensor
 from longstride.errors import PolicyNotFiniteError
 from longstride.learning.distributed.ranks import any_of
 from longstride.learning.distributed.shares import share_of
+from longstride.learning.entropy_target import EntropyTarget, allowed_entropy
 from longstride.learning.normalization import ObservationScales
-from longstride.learning.policy_health import policy_health, some_rows
+from longstride.learning.policy_health import MANY_DEAD, policy_health, some_rows
 from longstride.learning.schedule import Coefficients
 from longstride.learning.updater import Updater, UpdateReport
 from longstride.policies.compiled.forward import align_params
@@ -60,6 +61,7 @@ class Trainer:
         self.scales = ObservationScales(self.model)
         self.rewards = Rewards(simulator, settings, self.model, self.share, self.ranks)
         self.length = run_length(settings.iterations, settings.growth)
+        self.entropy = EntropyTarget(settings.entropy_target)
         self.judge = Judge(simulator, services, self.actor_params, lambda: self.save("best"))
         self.iteration = 0
         self._advice = Advice()
@@ -117,13 +119,17 @@ class Trainer:
         progress.update_complete(report.update_seconds + report.transfer_seconds)
         failures = update_failure_lines(self.iteration, report)
         lines = iteration_lines(self.iteration, report, failures, collected.whole.finished)
-        grown = self.length.finish_iteration(report, self.updater.settings.target_kl, self.updater.settings.epochs)
+        self.entropy.learn(report.losses.get("entropy"), self._most_entropy(collected), share_done)
+        health = policy_health(self.model, some_rows([t.observations for t in collected.trajectories], self.ranks))
+        can_move = self.entropy.can_move and health.dead_units < MANY_DEAD
+        settings = self.updater.settings
+        grown = self.length.finish_iteration(report, settings.target_kl, settings.epochs, can_move)
         for line in filter(None, [*self.collector.take_lines(), *lines, grown]):
             progress.say(line)
-        health = policy_health(self.model, some_rows([t.observations for t in collected.trajectories], self.ranks))
         record = iteration_record(self.iteration, collected, report, coefficients, self.ranks)
         units = {name: unit for name in record["metrics"] if (unit := self.simulator.unit_of(name))}
         record |= {"units": units, "gamma": self.rewards.discount, **self.length.figures(), **health._asdict()}
+        record |= {"entropy_share": self.entropy.share, "entropy_target": self.entropy.at(share_done)}
         return record | self.collector.figures()
 
     @property
@@ -162,7 +168,7 @@ class Trainer:
             whole = joined(self.ranks.gather(part))
             if not whole.problem:
                 if self.ranks.size > 1:
-                    self.collector.settle(whole.terminated)
+                    self.collector.settle(whole.terminated, self.ranks.gather(self.collector.part))
                 return Collected(trajectories, whole, fallbacks)
             with report_update_errors(self.updater, self.iteration, self.settings):
                 fallbacks.append(self.updater.rollback(whole.problem))
@@ -189,7 +195,13 @@ class Trainer:
         """Return the coefficients of the next update."""
         coefficients = self.settings.schedule.at(share_done)
         factor = coefficients.learning_rate_factor * self.length.rate_factor
-        return coefficients._replace(learning_rate_factor=factor)
+        return self.entropy.held(coefficients._replace(learning_rate_factor=factor), share_done)
+
+    def _most_entropy(self, collected: Collected) -> float:
+        """Return the mean of the most possible entropy over the steps of a rollout of all ranks, in nats."""
+        choices = self.model.spec.action_space.choices
+        sums = np.array(self.ranks.gather(allowed_entropy(collected.trajectories, choices))).sum(axis=0)
+        return float(sums[0] / sums[1])
 
     def _update(self, collected: Collected, coefficients: Coefficients, share_done: float) -> UpdateReport:
         """Improve the policy by a rollout."""
@@ -248,6 +260,7 @@ class Trainer:
             "ranks": self.ranks.size,
             **self.rewards.metadata(),
             "growth": self.length.state_dict(),
+            "entropy": self.entropy.state_dict(),
             "best": self.judge.best.value,
             "best_judged_by": self.judge.best.judged_by,
             "main_metric": self.simulator.main_metric,
@@ -274,6 +287,7 @@ class Trainer:
         self.rewards.restore(arrays, part.carried, metadata, episodes_continue=continues)
         self.iteration = metadata["iteration"]
         self.length.load_state_dict(metadata.get("growth", {}))
+        self.entropy.load_state_dict(metadata.get("entropy", {}))
         self.judge.best = Best(metadata["best"], metadata.get("best_judged_by", "iterations"))
         self.budget.load_state_dict(metadata.get("time_budget", {}))
         self.checkpoints.saved_iteration = self.iteration

@@ -1,0 +1,98 @@
+"""A target under the entropy of a policy that falls over a run, held by a dual variable.
+
+As in soft actor-critic (Haarnoja et al., "Soft actor-critic algorithms and applications", arXiv 1812.05905, section 5),
+the weight of the entropy bonus rises while the entropy is below its target and falls while it is above. The target is a
+share of the most that is possible: the mean over the steps of the logarithm of the number of allowed actions.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from longstride.learning.schedule import Coefficients
+from longstride.rollout.trajectory import Trajectory
+
+_UNTIL = 0.5
+"""Share of the run after which the target is 0."""
+
+_GAIN, _MOST_AT_ONCE = 2.0, 1.5
+"""Change of the weight's logarithm for each unit below the target, and the largest factor of an iteration."""
+
+_FIRST, _LEAST, _MOST = 0.3, 1e-3, 10.0
+"""Weight at first, and its bounds."""
+
+_FIXED = 0.02
+"""Share of the most possible entropy below which a policy is as good as fixed."""
+
+_STRIDE = 8
+"""Of so many steps one is looked at for the number of allowed actions."""
+
+
+@dataclass
+class EntropyTarget:
+    """The target of a run's entropy, and the weight of the bonus that holds it.
+
+    Attributes:
+        start: share of the most possible entropy that the target begins with; 0 for no target.
+        weight: weight of the entropy bonus now.
+        share: entropy of the last update's policy as a share of the most possible; None where that is not known.
+    """
+
+    start: float
+    weight: float = _FIRST
+    share: float | None = None
+
+    def at(self, share_done: float) -> float:
+        """Return the target after a share of the run."""
+        return self.start * max(1.0 - share_done / _UNTIL, 0.0)
+
+    def held(self, coefficients: Coefficients, share_done: float) -> Coefficients:
+        """Return the coefficients of the next update, with the weight of the bonus where it is above the scheduled."""
+        if self.at(share_done) == 0.0:
+            return coefficients
+        weight = max(coefficients.loss.entropy_coefficient, self.weight)
+        return coefficients._replace(loss=coefficients.loss._replace(entropy_coefficient=weight))
+
+    def learn(self, entropy: float | None, most: float, share_done: float) -> None:
+        """Take note of an update's mean entropy and of the most possible, in nats; 0 where nothing limits it."""
+        self.share = entropy / most if entropy is not None and most > 0.0 else None
+        target = self.at(share_done)
+        if self.share is not None and target > 0.0:
+            factor = min(max(math.exp(_GAIN * (target - self.share)), 1.0 / _MOST_AT_ONCE), _MOST_AT_ONCE)
+            self.weight = min(max(self.weight * factor, _LEAST), _MOST)
+        elif self.share is None:
+            self.weight = 0.0
+
+    @property
+    def can_move(self) -> bool:
+        """Whether the policy is far enough from a fixed one for a small divergence to mean small steps."""
+        return self.share is None or self.share > _FIXED
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the JSON values that a checkpoint keeps."""
+        return {"weight": self.weight, "share": self.share}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what :meth:`state_dict` returned; keep the first weight where there is nothing."""
+        self.weight, self.share = state.get("weight", self.weight), state.get("share")
+
+
+def allowed_entropy(trajectories: Sequence[Trajectory], choices: Sequence[int]) -> tuple[float, int]:
+    """Return the sum over some steps of the most possible entropy in nats, and their number.
+
+    Choices are the numbers of values of each choice of an action; real-valued actions have none, and a sum of 0.
+    """
+    total, count = 0.0, 0
+    for trajectory in trajectories:
+        rows = slice(None, None, _STRIDE)
+        if trajectory.has_lists:
+            sizes = [np.diff(trajectory.feasible[:, 0], prepend=0)[rows]]
+        else:
+            ends = np.cumsum(choices, dtype=np.int64)[:-1]
+            sizes = [part.sum(axis=1) for part in np.split(trajectory.masks[rows], ends, axis=1)]
+        total += sum(float(np.log(np.maximum(size, 1)).sum()) for size in sizes)
+        count += len(trajectory.rewards[rows])
+    return total, count
