@@ -4,7 +4,7 @@ Booleans also take --no-..., as in --no-grow-rollouts. Each comment gives the me
 larger value. An unknown name, a wrong type or a value out of range ends the command with a sentence.
 """
 
-# ---------------------------------------------------------------------------------------------- the run
+# -------------------------------------------------------------------------------- settings of the run
 
 # Length of the whole run, in episodes or iterations. Integer >= 1. It counts episodes of the simulator if rollouts grow
 # (GROW_ROLLOUTS), and iterations otherwise; 50,000 steps of shorter episodes, or 10,000 of Gymnasium, count as one. It
@@ -40,7 +40,7 @@ RUN_DIRECTORY = ""
 # used.
 CHECKPOINTS_KEPT = 3
 
-# ---------------------------------------------------------------------------------------------- the simulator
+# -------------------------------------------------------------------------------- settings of the simulator
 
 # Simulator to play. "process"; a classic problem: "cartpole", "mountain_car", "mountain_car_continuous", "acrobot",
 # "pendulum"; a problem with a known optimum: "base_stock", "criss_cross", "hospital", "lost_sales", "n_model",
@@ -54,7 +54,7 @@ SIMULATOR_OPTIONS = {}
 # Scenario of the process simulator: the bundled "loan_desk", or a JSON file.
 SCENARIO = "loan_desk"
 
-# ---------------------------------------------------------------------------------------------- the event log
+# -------------------------------------------------------------------------------- settings of the event log
 
 # Event log from which the scenario is mined, instead of SCENARIO. CSV, XES, Excel, Parquet or OCEL 2.0; "" for none.
 EVENT_LOG = ""
@@ -113,7 +113,7 @@ LOG_MAX_NESTING = 100
 # Longest time without a new row of a log, in seconds. Number >= 0; 0 for no limit.
 LOG_MAX_SECONDS = 60.0
 
-# ---------------------------------------------------------------------------------------------- the policy
+# -------------------------------------------------------------------------------- settings of the policy
 
 # Network of the policy. "mlp" sees only the present observation. "mingru" and "transformer" also remember the episode,
 # for observations that hide a part of the state (docs/how-to/train-a-policy-with-memory.md). "pointer" scores each
@@ -165,7 +165,7 @@ NORMALISE_OBSERVATIONS = True
 # only helps if returns vary by less than 1e-6, or if float32 cannot hold their squares.
 NORMALISE_REWARDS = False
 
-# ---------------------------------------------------------------------------------------------- learning
+# -------------------------------------------------------------------------------- settings of learning
 
 # Learning algorithm. "ppo" learns from single rollouts with a critic. "grpo" compares rollouts from the same state with
 # the same random numbers, without a critic (docs/how-to/choose-an-algorithm.md).
@@ -245,7 +245,7 @@ MAX_GRAD_NORM = 0.5
 # KL divergence of an update; its epochs end above 1.5 times this. Float >= 0; 0 for no limit.
 TARGET_KL = 0.01
 
-# ---------------------------------------------------------------------------------------------- the machine
+# -------------------------------------------------------------------------------- settings of the machine
 
 # Choose the size of a minibatch. True takes the largest power of two within the samples, free memory and BATCH_SIZE.
 # False takes BATCH_SIZE.
@@ -320,7 +320,7 @@ ROLLOUT_LAG = 0
 # measures. Results differ by rounding.
 UPDATE_EXECUTION = "auto"
 
-# ---------------------------------------------------------------------------------------------- the service
+# -------------------------------------------------------------------------------- settings of the service
 
 # Open connections of each worker of a service, at most. Integer 1 .. 100000. Further ones get status 503.
 SERVICE_CONNECTIONS = 1000

@@ -146,8 +146,8 @@ def made_up(model: ActorCritic, samples: int) -> Samples:
     with torch.no_grad():
         logits = model.logits(model.normalise(observations))
         log_probs = model.distribution(logits, model.log_std, masks, actions)[0]
-    features, states = torch.zeros(samples, space.outputs, 0), torch.zeros(samples, 0)
-    return Samples(observations, actions, log_probs, masks, features, states, *(x[:, 0] for x in rest))
+    features = torch.zeros(samples, space.outputs, 0)
+    return Samples(observations, actions, log_probs, masks, features, *(x[:, 0] for x in rest))
 
 
 def products(row: Row) -> tuple[Callable[[], None], Callable[[], None], int]:

@@ -172,9 +172,8 @@ def _made_up(spec: PolicySpec, samples: int, device: torch.device) -> Samples:
         log_probs=torch.full((samples,), -float(np.log(n))),
         masks=torch.ones(samples, n, dtype=torch.bool),
         features=torch.randn(samples, n, spec.action_features, generator=generator),
-        states=torch.zeros(samples, spec.state_size),
         advantages=columns[0],
         returns=columns[1],
         values=columns[2],
     )
-    return Samples(*(column.to(device) for column in rollout))
+    return rollout.map(lambda column: column.to(device))

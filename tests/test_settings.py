@@ -5,7 +5,9 @@ import pytest
 pytest.importorskip("pydantic")
 
 from longstride.config import Config
+from longstride.errors import UserError
 from longstride.settings import Settings, load_settings
+from longstride.simulators.loading import load_simulator
 
 
 def test_a_change_has_its_origin_and_leaves_the_settings_before_it():
@@ -34,3 +36,17 @@ def test_a_user_chooses_by_flag_or_by_a_value_in_a_file_that_is_not_the_default(
     chosen = {name for name in Config.model_fields if settings.is_chosen(name)}
     assert chosen == {"gamma", "seed", "run_directory"}
     assert settings.flags() == {"seed": 0}
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "sentence"),
+    [
+        ("scenario", 5, "--simulator-option scenario: 5 should be a valid string."),
+        ("log_max_rows", 0, "--simulator-option log_max_rows: 0 should be greater than or equal to 1."),
+    ],
+)
+def test_a_wrong_option_of_the_process_is_the_only_one_that_is_named(option, value, sentence):
+    config = Config(simulator="process", simulator_options={option: value})
+    with pytest.raises(UserError) as caught:
+        load_simulator(config.simulator, config.options_of_simulator)
+    assert str(caught.value) == sentence

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longstride.text import counted, format_bytes, format_duration, percent, sparkline
+from longstride.text import agreeing, counted, format_bytes, format_duration, percent, sparkline
 
 
 @pytest.mark.parametrize(
@@ -68,3 +68,9 @@ def test_the_bars_are_in_the_order_of_the_numbers(values, width):
 def test_shares_are_from_0_to_100_per_cent_and_nothing_has_none():
     assert [percent(1, 4), percent(1, 3, 1), percent(7, 4), percent(-1e-12, 2)] == ["25%", "33.3%", "100%", "0%"]
     assert percent(0, 0) == percent(3, 0.0) == "none"
+
+
+def test_verbs_agree_with_the_part_and_nouns_with_the_whole():
+    assert agreeing(1, 1, "row", "is", "are") == "1 of 1 row is"
+    assert agreeing(1, 1_234, "person", "has", "have", "people") == "1 of 1,234 people has"
+    assert agreeing(2, 3, "row", "is", "are") == "2 of 3 rows are"

@@ -120,8 +120,8 @@ def test_the_loss_and_its_gradient_are_ours(rollout, monkeypatch):
     logs = masked_log_softmax(agent.actor(observations), mask)
     normalised = (advantages - advantages.mean()) / advantages.std()
     values, share = agent.critic(observations)[:, 0], torch.full((48,), 1 / 48)
-    empty, targets = (mask[..., :0], observations[:, :0]), (normalised, returns, values.detach())
-    samples = Samples(observations, actions, log_probs, mask, *empty, *targets)
+    targets = normalised, returns, values.detach()
+    samples = Samples(observations, actions, log_probs, mask, mask[..., :0], *targets)
     taken = logs.gather(1, actions[:, None])[:, 0]
     outputs, coefficients = (
         PolicyOutputs(logs, taken, -(logs.exp() * logs).sum(1), values),

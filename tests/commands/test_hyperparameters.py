@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("pydantic")
 
 from longstride.cli import main
+from longstride.commands.init.text import settings_text
 from longstride.config import Config
 from longstride.settings import load_settings
 
@@ -31,6 +32,14 @@ def test_every_name_has_a_comment_above_it():
         else:
             commented = line.startswith("# ") and not line.startswith("# ---")
     assert [name.lower() for name in names] == list(Config.model_fields), "in the order of Config"
+
+
+def test_sections_are_the_groups_of_the_help(capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    groups = re.findall(r"^(settings of [a-z ]+):$", capsys.readouterr().out, flags=re.M)
+    sections = re.findall(r"^# -{80} (.*)$", settings_text(Config()), flags=re.M)
+    assert len(groups) > 4 and set(groups) <= set(sections)
 
 
 def test_the_file_is_what_init_writes(tmp_path, monkeypatch, capsys):

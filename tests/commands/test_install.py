@@ -66,3 +66,18 @@ def test_the_job_is_queued_again_only_after_its_time_limit_and_then_resumes(job)
     resumed = [f"--mode train --resume {arguments}"]
     assert job(signal.SIGTERM, 130) == (130, resumed, ["requeue 7"]), "a cancelled job"
     assert job(signal.SIGUSR1, 2) == (2, resumed, ["requeue 7"]), "a run that has failed"
+
+
+DOCKER = """#!/bin/sh
+echo "$@" >> "$LOG"
+case "$*" in *--mode*) exit 1 ;; *"-u"*) echo 1000 ;; esac
+"""
+
+
+def test_the_check_of_the_image_leaves_no_volume_after_a_failure(tmp_path):
+    (tmp_path / "docker").write_text(DOCKER)
+    (tmp_path / "docker").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "LOG": str(tmp_path / "log")}
+    done = subprocess.run([ROOT / ".ci" / "docker"], env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert (tmp_path / "log").read_text().splitlines()[-1] == "volume rm -f longstride-ci-kernels"

@@ -54,6 +54,5 @@ def random_rollout(model: ActorCritic, samples: int, seed: int = 1) -> Samples:
     features = normal(samples, space.outputs, model.spec.action_features)
     logits = model.logits(model.normalise(observations), features)
     log_probs = model.distribution(logits, model.log_std, masks, actions)[0] + 0.3 * normal(samples)
-    states = torch.zeros(samples, model.spec.state_size)
     rest = normal(samples), normal(samples), normal(samples)
-    return Samples(observations, actions, log_probs, masks, features, states, *rest)
+    return Samples(observations, actions, log_probs, masks, features, *rest)

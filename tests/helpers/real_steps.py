@@ -30,12 +30,10 @@ def rollout_of(shape, samples, device="cpu"):
         "log_probs": torch.full((samples,), -1.0),
         "masks": torch.ones(samples, values, dtype=torch.bool),
         "features": torch.zeros(samples, values, shape.action_features),
-        "states": torch.zeros(samples, shape.state_size),
         "advantages": torch.randn(samples),
         "returns": torch.randn(samples),
     }
-    missing = {name: torch.zeros(samples) for name in Samples._fields if name not in columns}
-    return Samples(**{name: column.to(device) for name, column in {**columns, **missing}.items()})
+    return Samples(**columns, values=torch.zeros(samples)).map(lambda column: column.to(device))
 
 
 def prepared_step(shape, precision, samples, microbatch, activation="relu", device="cpu", checkpointing=False):

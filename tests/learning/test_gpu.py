@@ -90,7 +90,6 @@ def test_the_loss_on_the_gpu_equals_the_loss_on_the_cpu(precision, tolerance):
         log_probs=torch.from_numpy(t.log_probs + rng.normal(0, 0.1, n).astype(np.float32)),
         masks=torch.from_numpy(t.masks.copy()),
         features=torch.from_numpy(t.features.copy()),
-        states=torch.from_numpy(t.states.copy()),
         advantages=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
         returns=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
         values=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
@@ -100,9 +99,7 @@ def test_the_loss_on_the_gpu_equals_the_loss_on_the_cpu(precision, tolerance):
     other = ActorCritic(model.spec, "cuda")
     with torch.no_grad():
         other.flat.copy_(model.flat)
-    actual = toy_stepper(other, precision=precision).loss(
-        Samples(*(column.cuda() for column in samples)), weights.cuda()
-    )
+    actual = toy_stepper(other, precision=precision).loss(samples.map(torch.Tensor.cuda), weights.cuda())
     names = ("total", "policy_loss", "value_loss", "entropy")
     figures = ({"total": loss.total, **loss.terms._asdict()} for loss in (actual, expected))
     for a, e in zip(*([float(each[name].detach()) for name in names] for each in figures), strict=True):
@@ -148,7 +145,6 @@ def random_rollout(n):
         log_probs=torch.full((n,), -2.0, device="cuda"),
         masks=torch.ones(n, 8, dtype=torch.bool, device="cuda"),
         features=torch.zeros(n, 8, 0, device="cuda"),
-        states=torch.zeros(n, 0, device="cuda"),
         advantages=torch.randn(n, device="cuda"),
         returns=torch.randn(n, device="cuda"),
         values=torch.randn(n, device="cuda"),

@@ -223,7 +223,7 @@ model = ActorCritic(mlp_spec((8, 256, 256, 4), (8, 256, 1), "relu"))
 with torch.no_grad():
     model.flat[: model.layout.actor_size].normal_(0, 0.05)
 rollout = Samples(torch.randn(n, 8), torch.zeros(n, dtype=torch.int64), torch.full((n,), -1.4),
-                  torch.ones(n, 4, dtype=torch.bool), torch.zeros(n, 4, 0), torch.zeros(n, 0),
+                  torch.ones(n, 4, dtype=torch.bool), torch.zeros(n, 4, 0),
                   torch.randn(n), torch.randn(n),
                   torch.randn(n))
 indices, weights = torch.arange(n), torch.full((n,), 1 / n)

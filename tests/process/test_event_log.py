@@ -229,7 +229,7 @@ def test_xes_pairs_transitions_first_in_first_out(tmp_path):
             ("c", "Sign", "Bob", 13.0, 14.0),
         ]
         assert log.notes == (
-            "1 completions without a start are kept with estimated starts (of Sign).",
+            "1 completion without a start is kept with an estimated start (of Sign).",
             "2 starts without a completion are left out.",
         )
 

@@ -90,7 +90,7 @@ def test_repeated_rows_count_once(tmp_path):
     state, _ = read(tmp_path, desk(), [*WHOLE, *WHOLE[1:5], WHOLE[-1]], "2026-11-23T11:00:00")
     notes = read_open_events(tmp_path / "log.csv", {}, LogReading(), None).notes
     assert state == read(tmp_path, desk(), WHOLE, "2026-11-23T11:00:00").state
-    assert notes[0] == "5 rows repeat another one and are left out (--keep-duplicates keeps them)."
+    assert notes[0] == "5 rows repeat another one and are left out (--keep-duplicates keeps duplicates)."
     kept = read(tmp_path, desk(), [*WHOLE, WHOLE[-1]], "2026-11-23T11:00:00", keep_duplicates=True).state
     assert [task.case for task in kept.waiting] == ["e", "e", "a"]
 
@@ -153,7 +153,7 @@ def test_a_date_of_another_century_is_not_the_present(tmp_path):
     state, _ = read(tmp_path, desk(), lines, skip_bad_rows=True)
     assert state.time == 11.25
     notes = read_open_events(tmp_path / "log.csv", {}, LogReading(skip_bad_rows=True), None).notes
-    assert notes[0].startswith("1 of 8 rows are bad and left out (--skip-bad-rows); the first: line 9 has a date")
+    assert notes[0].startswith("1 of 8 rows is bad and left out (--skip-bad-rows); the first: line 9 has a date")
 
 
 @pytest.mark.parametrize(("at", "said"), [("2026-11-30 10:00", False), ("2036-11-23 10:00", True)])

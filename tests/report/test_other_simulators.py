@@ -74,6 +74,15 @@ def test_a_simulator_of_ones_own_with_figures(directory):
     assert page.text("section[@id='process']/h2") == []
 
 
+def test_a_metric_that_no_episode_has_keeps_its_name_and_unit(directory):
+    records = {name: [{"days": 9}] * 3 for name in ("trained", "order_up")}
+    (directory / "evaluation.json").write_text(json.dumps(as_json(Evaluation(3, records), DrawnShop())))
+    page = ReportPage(report_on(directory, DrawnShop()))
+    assert page.table("Policies on the same episodes")[1][:2] == ["trained", "-"]
+    assert page.text("div[@class='tile']/b")[0] == "- crowns"
+    assert page.text("div[@class='tile']/span[2]")[0] == "cash"
+
+
 def test_a_figure_that_fails_is_a_sentence_in_its_place(directory):
     simulator = DrawnShop()
     simulator.broken = True
@@ -128,7 +137,7 @@ def test_a_gymnasium_environment(tmp_path):
     said = page.text("p[@class='warning']")
     assert said[0] == "This run is not finished: it has done iteration 3."
     assert page.text("p[@class='verdict ']") == [
-        "Not evaluated yet. In training the return went from 20.00 reward to 22.00 reward (single iterations)."
+        "Not evaluated yet. In training the return went from 20.00 to 22.00 (single iterations)."
     ]
     assert "config.json is missing" in page.section("settings")
 

@@ -121,10 +121,10 @@ def test_the_critic_values_as_the_formulas_do_and_goes_on_in_the_next_rollout(wa
         memory_update(updater, rollout)
         samples = seen[-1][0].samples
         np.testing.assert_allclose(in_reward_units(model, samples.values.numpy()), expected, rtol=1e-4, atol=1e-4)
-        minibatch = samples.at(torch.arange(len(samples.rows)))
+        minibatch = samples.at(torch.arange(len(samples.chunks.rows)))
         with torch.no_grad():
             again = model.values(model.normalise(minibatch.observations), memory=minibatch.critic_memory)
-        valid = minibatch.valid.flatten() > 0
+        valid = minibatch.chunks.valid.flatten() > 0
         assert valid.sum() == 450
         torch.testing.assert_close(again[valid], minibatch.values[valid], rtol=1e-4, atol=1e-5)
 

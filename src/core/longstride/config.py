@@ -16,13 +16,13 @@ from longstride.setting_groups.service import Service
 from longstride.setting_groups.simulator import Simulation
 
 GROUPS: Mapping[str, type[BaseModel]] = {
-    "the run": Run,
-    "the simulator": Simulation,
-    "the event log": EventLog,
-    "the policy": Policy,
-    "learning": Learning,
-    "the machine": Machine,
-    "the service": Service,
+    "settings of the run": Run,
+    "settings of the simulator": Simulation,
+    "settings of the event log": EventLog,
+    "settings of the policy": Policy,
+    "settings of learning": Learning,
+    "settings of the machine": Machine,
+    "settings of the service": Service,
 }
 """The groups of settings by their titles, in the order of hyperparameters.py and of ``--help``."""
 
@@ -36,9 +36,17 @@ class Config(Service, Machine, Learning, Policy, EventLog, Simulation, Run):  # 
 
     @property
     def options_of_simulator(self) -> dict[str, Any]:
-        """Arguments of the simulator: SIMULATOR_OPTIONS, and of the process the settings that are its options."""
-        named = {name: getattr(self, name) for name in PROCESS_OPTIONS} if self.simulator == "process" else {}
-        return {**named, **self.simulator_options}
+        """Arguments of the simulator: SIMULATOR_OPTIONS, and of the process the settings that are its options.
+
+        Raises:
+            UserError: SIMULATOR_OPTIONS has a value of a wrong type for such a setting.
+        """
+        if self.simulator != "process":
+            return dict(self.simulator_options)
+        own = {name: value for name, value in self.simulator_options.items() if name in PROCESS_OPTIONS}
+        checked = validated(own, {name: f"--simulator-option {name}" for name in own})
+        named = {name: getattr(checked if name in own else self, name) for name in PROCESS_OPTIONS}
+        return {**self.simulator_options, **named}
 
     if not TYPE_CHECKING:  # type checkers and editors derive the names from the fields
 

@@ -25,7 +25,7 @@ def add_flags(parser: argparse.ArgumentParser, shown: Collection[str] | None = N
         shown: settings that ``--help`` lists; None for all.
     """
     for title, settings in GROUPS.items():
-        group = parser.add_argument_group(f"settings of {title}")
+        group = parser.add_argument_group(title)
         for name, field in settings.model_fields.items():
             is_shown = shown is None or name in shown
             _add_flag(group, name, field, _help(field) if is_shown else argparse.SUPPRESS)

@@ -45,6 +45,11 @@ def counted(count: int, noun: str, plural: str = "") -> str:
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
+def agreeing(part: int, whole: int, noun: str, verb: str, verbs: str, plural: str = "") -> str:
+    """Return a part of a number with its noun and verb: ``1 of 3 rows is``, ``2 of 3 rows are``."""
+    return f"{part:,} of {counted(whole, noun, plural)} {verb if part == 1 else verbs}"
+
+
 def percent(part: float, whole: float, decimals: int = 0) -> str:
     """Return a part of a whole, such as ``37%``, from 0 to 100 %; ``none`` of nothing, which has no shares."""
     return f"{min(max(part / whole, 0.0), 1.0):.{decimals}%}" if whole > 0.0 else "none"

@@ -26,6 +26,8 @@ from longstride.policies.export.c_source import CFiles
 from longstride.policies.make_spec import spec_for
 from longstride.policies.networks import ActorCritic
 from longstride.simulators.loading import from_source
+from longstride.training.run_directory.acting_file import keep_acting
+from longstride.training.run_directory.directory import RunDirectory
 
 ALL = ["README.md", "policy.c", "policy.h", "policy.json", "policy.onnx", "policy.safetensors"]
 
@@ -140,12 +142,41 @@ def test_the_programs_of_the_readme_act_as_the_policy(name, tmp_path, monkeypatc
     masks = np.ones((12, sum(spec.action_space.choices)), np.bool_)
     features = np.zeros((*masks.shape, spec.action_features), np.float32)
     expected = play_torch(spec, params, Steps(observations, masks, features, np.arange(12) == 0))[1]
-    text = "\n".join(" ".join(map(repr, row.tolist())) for row in observations)
     for words in programs_of(run / "export"):
-        done = subprocess.run(words, input=text, cwd=run / "export", capture_output=True, text=True)
-        assert (words, done.returncode, done.stderr) == (words, 0, "")
-        found = np.array([line.split() for line in done.stdout.splitlines()], np.float64)
-        np.testing.assert_allclose(found, expected, atol=1e-5, err_msg=str(words))
+        np.testing.assert_allclose(played(words, observations, run / "export"), expected, atol=1e-5, err_msg=str(words))
+
+
+def played(words, observations, folder):
+    """Return the actions that a program prints for observations, float64[T, n]."""
+    text = "\n".join(" ".join(map(repr, row.tolist())) for row in observations)
+    done = subprocess.run(words, input=text, cwd=folder, capture_output=True, text=True)
+    assert (words, done.returncode, done.stderr) == (words, 0, "")
+    return np.array([line.split() for line in done.stdout.splitlines()], np.float64)
+
+
+@pytest.mark.parametrize("name", mostly_slow(["shop", "squashed"], "shop"))
+def test_an_export_draws_if_an_evaluation_has_shown_draws_to_be_better(name, tmp_path, capsys, monkeypatch):
+    """The files say so, and the programs of the README draw from the same distribution."""
+    spec, params, _ = exported(name)
+    run = save_run(tmp_path / "run", model_of(name), {"simulator": "gone:Gone"}, {"simulator": "gone:Gone"})
+    monkeypatch.setattr(command, "play_compiled", play_torch)
+    assert export(run) == 0
+    assert "Take the likeliest actions: no evaluation has shown draws to be better" in capsys.readouterr().out
+    assert "#define POLICY_DRAWS 0 " in (run / "export" / "policy.h").read_text()
+    keep_acting(RunDirectory(run), True, {}, params)
+    assert export(run) == 0
+    sentence = "Draw the actions: an evaluation has shown draws to be better for this policy"
+    out = " ".join(capsys.readouterr().out.split())
+    assert sentence in out and "policy.onnx returns the likeliest action alone; the program in README.md draws" in out
+    assert "#define POLICY_DRAWS 1 " in (run / "export" / "policy.h").read_text()
+    assert sentence in (run / "export" / "README.md").read_text()
+    assert json.loads((run / "export" / "policy.json").read_text())["acting"].startswith(sentence)
+    observations = np.zeros((4_000, spec.observation_size), np.float32)
+    found = [played(words, observations, run / "export") for words in programs_of(run / "export")]
+    assert all(len(np.unique(actions[:, 0])) > 1 for actions in found)
+    for actions in found[1:]:
+        np.testing.assert_allclose(actions.mean(axis=0), found[0].mean(axis=0), atol=0.15)
+        np.testing.assert_allclose(actions.std(axis=0), found[0].std(axis=0), atol=0.15)
 
 
 def test_without_its_simulator_steps_are_random(tmp_path, capsys):

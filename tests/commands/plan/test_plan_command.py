@@ -14,6 +14,7 @@ from helpers.setups import set_up
 
 from longstride.cli import main
 from longstride.commands.plan import time_estimate
+from longstride.commands.plan.card_use import use_in_words
 from longstride.commands.plan.report import make_report
 from longstride.commands.plan.time_estimate import iterations_in
 from longstride.config import Config
@@ -45,6 +46,30 @@ def test_the_loan_desk_fits_on_every_card_of_the_catalogue(card, desk):
     assert report.memory.peak < report.room < card.gigabytes * 1e9 - 2**29
     assert report.prediction.update_seconds > 0
     assert report.enough == ""
+
+
+def test_the_share_of_the_card_and_what_would_use_more_of_it(desk):
+    card = machine_with(find_card("H100"))
+    report = make_report(set_up(Config(num_envs=1), desk), card)
+    now, wider, batch, instances = report.use
+    assert (now.change, now.seconds) == ("", report.prediction.update_seconds)
+    assert now.computing == report.prediction.seconds["arithmetic"] / report.prediction.update_seconds
+    wide = make_report(set_up(Config(num_envs=1, actor_hidden_size=512, critic_hidden_size=1024), desk), card)
+    assert (wider.seconds, wider.computing) == (wide.use[0].seconds, wide.use[0].computing)
+    assert wider.computing > 2 * now.computing, "a wider network needs more arithmetic for each launch"
+    assert batch.seconds < now.seconds / 2 and batch.computing > 2 * now.computing, "fewer steps, fewer launches"
+    assert instances.samples == 4 * now.samples and instances.seconds > 3 * now.seconds
+    lines = use_in_words(now, "launches", report.use[1:])
+    assert lines[0].startswith("The card would compute for ")
+    assert lines[0].endswith("; launches take longest (predicted).")
+    assert "larger minibatches (--batch-size 32768) " in lines[1]
+    assert not any("instances" in use.change for use in make_report(set_up(Config(), desk), card).use), "they grow"
+    assert "more instances (--num-envs 4) " in lines[1] and f"for {4 * now.samples:,} samples." in lines[1]
+
+
+def test_a_run_that_does_not_fit_has_no_share_of_the_card(desk):
+    report = make_report(set_up(Config(num_envs=512), desk), machine_with(find_card("RTX 3080")))
+    assert report.use == []
 
 
 def test_what_does_not_fit_and_what_would(desk):

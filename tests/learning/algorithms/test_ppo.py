@@ -38,7 +38,6 @@ def batch_of(ratios, advantages, returns=None, weights=None, masks=None):
         log_probs=torch.tensor([math.log(0.5 / r) for r in ratios]),
         masks=torch.ones(n, 2, dtype=torch.bool) if masks is None else masks,
         features=torch.zeros(n, 2, 0),
-        states=torch.zeros(n, 0),
         advantages=torch.tensor(advantages),
         returns=torch.zeros(n) if returns is None else torch.tensor(returns),
         values=torch.zeros(n),
@@ -125,7 +124,6 @@ def real_samples(kind):
         log_probs=torch.from_numpy(trajectory.log_probs[:n] + rng.normal(0, 0.2, n).astype(np.float32)),
         masks=torch.from_numpy(trajectory.masks[:n].copy()),
         features=torch.from_numpy(trajectory.features[:n].copy()),
-        states=torch.from_numpy(trajectory.states[:n].copy()),
         advantages=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
         returns=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
         values=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
@@ -142,7 +140,7 @@ def test_gradients_of_the_whole_loss_equal_finite_differences(kind):
     parameters = [*model.part_parameters("actor"), *model.part_parameters("critic")]
     gradients = torch.autograd.grad(total, parameters)
     slow = SlowModel(model)
-    arrays = Samples(*(column.numpy() for column in samples))
+    arrays = samples.map(torch.Tensor.numpy)
     normalised = model.normalise(samples.observations).double().numpy()
     coefficients = PpoCoefficients(0.2, 0.05, 0.5)
 
@@ -181,7 +179,7 @@ def double_batch(space, n=24):
     now = distribution_of(space)(outputs, log_std, masks, actions)[0]
     old = now + torch.linspace(-0.5, 0.5, n, dtype=torch.float64)
     weights = torch.full((n,), 1 / n, dtype=torch.float64)
-    samples = Samples(normal(n, 1), actions, old, masks, *[torch.zeros(n, 0)] * 2, *(normal(n) for _ in range(3)))
+    samples = Samples(normal(n, 1), actions, old, masks, torch.zeros(n, 0), *(normal(n) for _ in range(3)))
     return outputs, log_std, samples, weights
 
 

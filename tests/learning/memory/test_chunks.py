@@ -28,7 +28,7 @@ def gradients_of(stepper, samples, indices, weights):
 
 def shared_weights(samples):
     """Return the weights of a minibatch of all chunks."""
-    return samples.shares(torch.arange(len(samples.rows)))
+    return samples.shares(torch.arange(len(samples.chunks.rows)))
 
 
 def test_chunks_by_hand():
@@ -53,10 +53,10 @@ def test_every_step_is_in_one_chunk_once_and_in_order(seed):
 def test_the_shares_of_chunks_add_up_to_one_and_every_step_weighs_the_same():
     samples = chunked_samples(memory_model(SPEC), LENGTHS)
     weights = shared_weights(samples)
-    steps = samples.spread(weights).reshape(samples.valid.shape)
+    steps = samples.spread(weights).reshape(samples.chunks.valid.shape)
     assert float(weights.sum()) == pytest.approx(1.0, abs=1e-6)
     assert weights.tolist() == pytest.approx([n / 469 for n in (128, 128, 44, 1, 128, 40)])
-    np.testing.assert_allclose(steps.numpy(), samples.valid.numpy() / 469, rtol=1e-6)
+    np.testing.assert_allclose(steps.numpy(), samples.chunks.valid.numpy() / 469, rtol=1e-6)
 
 
 @pytest.mark.parametrize("largest", [1, 2, 4, 100])
@@ -90,7 +90,7 @@ def test_what_the_places_of_padding_hold_changes_neither_loss_nor_gradient():
     stepper = new_stepper()
     samples = chunked_samples(memory_model(SPEC), LENGTHS)
     minibatch = samples.at(torch.arange(6))
-    padding = minibatch.valid.flatten() == 0.0
+    padding = minibatch.chunks.valid.flatten() == 0.0
     assert 200 < int(padding.sum()) < 500
     changed = {}
     for name in ("observations", "actions", "log_probs", "masks", "features", "advantages", "returns", "values"):
@@ -98,8 +98,9 @@ def test_what_the_places_of_padding_hold_changes_neither_loss_nor_gradient():
         column[padding] = torch.tensor(1, dtype=column.dtype)
         changed[name] = column
     changed["observations"][padding] = 7.0
-    changed["begins"] = minibatch.begins.clone()
-    changed["begins"][padding] = True
+    begins = minibatch.chunks.begins.clone()
+    begins[padding] = True
+    changed["chunks"] = minibatch.chunks._replace(begins=begins)
     found = []
     for each in (minibatch, minibatch._replace(**changed)):
         loss = stepper.loss(each, each.spread(shared_weights(samples)))
@@ -116,16 +117,18 @@ def test_the_gradient_of_padded_chunks_is_that_of_the_steps_alone():
     """
     model = memory_model(SPEC)
     whole, (rows, valid, *_) = chunked_samples(model, (200,), chunk=200), chunk_rows([200], CHUNK)
-    whole.begins[CHUNK] = True
-    padded = whole._replace(
-        states=torch.cat([whole.states, torch.ones(1, 32)]),
-        critic_states=torch.cat([whole.critic_states, torch.ones(1, 48)]),
+    part = whole.chunks
+    part.begins[CHUNK] = True
+    part = part._replace(
+        states=torch.cat([part.states, torch.ones(1, 32)]),
+        critic_states=torch.cat([part.critic_states, torch.ones(1, 48)]),
         rows=torch.from_numpy(rows),
         valid=torch.from_numpy(valid.astype(np.float32)),
         starts=torch.arange(2),
     )
+    padded = whole._replace(chunks=part)
     one, other = (
-        gradients_of(new_stepper(), samples, torch.arange(len(samples.rows)), shared_weights(samples))
+        gradients_of(new_stepper(), samples, torch.arange(len(samples.chunks.rows)), shared_weights(samples))
         for samples in (whole, padded)
     )
     for found, expected in zip(one, other, strict=True):
@@ -188,7 +191,7 @@ def test_the_gradient_of_a_part_is_that_of_its_mean_over_steps():
 def test_the_gradient_of_a_part_without_steps_to_learn_from_is_zero():
     """A group of GRPO whose members did the same; without memory its gradient is 0."""
     samples = chunked_samples(memory_model(SPEC), LENGTHS)
-    samples.valid[3:] = 0.0
+    samples.chunks.valid[3:] = 0.0
     assert not new_stepper().actor_gradient(samples, torch.tensor([3, 4])).any()
 
 
@@ -200,7 +203,7 @@ def test_a_step_that_runs_out_of_memory_is_tried_again_with_half_its_chunks(chun
     loss, sizes = stepper.loss, []
 
     def failing(samples, *arguments):
-        sizes.append(len(samples.rows))
+        sizes.append(len(samples.chunks.rows))
         if len(sizes) == 1:
             raise MemoryError
         return loss(samples, *arguments)

@@ -10,7 +10,6 @@ from helpers.real_steps import bytes_of, last_gradient, optimizer_moments
 from helpers.toy_runs import toy_stepper
 from torch.utils.flop_counter import FlopCounterMode
 
-from longstride.learning.memory.chunks import ChunkedSamples
 from longstride.learning.step_costs.columns import column_bytes
 from longstride.learning.step_costs.update_memory import estimate_memory
 from longstride.learning.step_costs.work import step_work
@@ -49,7 +48,7 @@ def ratio_of_bytes(spec, microbatch, precision, checkpointing):
     stepper, arguments = prepared(spec, microbatch, precision, checkpointing)
     copies = [leaf for leaf in stepper._read.leaves.values() if leaf.dtype != torch.float32]
     held = [stepper.model.flat, last_gradient(stepper), *optimizer_moments(stepper), *copies, *stepper._state()]
-    with PeakBytes(*arguments[0], *arguments[1:], *held) as real:
+    with PeakBytes(*arguments[0].tensors, *arguments[1:], *held) as real:
         stepper.step(*arguments)
     half = precision != "fp32"
     predicted = estimate_memory(spec, half, STEPS, STEPS, microbatch, 1, checkpointing=checkpointing)
@@ -109,7 +108,7 @@ def test_the_columns_of_a_rollout_are_those_that_go_up():
     """But for the states before chunks of 128 steps, which count in full bytes a step."""
     spec = SPECS["desk"]
     samples = chunked_samples(ActorCritic(spec), (STEPS,))
-    real = bytes_of([getattr(samples, name) for name in ChunkedSamples._fields])
+    real = bytes_of(samples.tensors)
     columns = column_bytes(spec)
     assert real <= STEPS * sum(columns.values()) <= real + 4 * STEPS
     assert columns["begins"] == 1

@@ -26,7 +26,7 @@ def test_the_bytes_of_a_step_are_little_more_than_real_ones(name, precision, che
     stepper, arguments = prepared(spec, STEPS, precision, checkpointing)
     copies = [leaf for leaf in stepper._read.leaves.values() if str(leaf.dtype) != "torch.float32"]
     held = [stepper.model.flat, last_gradient(stepper), *optimizer_moments(stepper), *copies, *stepper._state()]
-    with PeakBytes(*arguments[0], *arguments[1:], *held) as real:
+    with PeakBytes(*arguments[0].tensors, *arguments[1:], *held) as real:
         stepper.step(*arguments)
     predicted = estimate_memory(spec, precision != "fp32", STEPS, STEPS, STEPS, 1, checkpointing=checkpointing)
     ratio = (predicted.activations + predicted.gradients - 4 * layout_of(spec).size) / real.peak
@@ -51,7 +51,7 @@ def test_the_products_of_a_step_are_those_that_torch_counts():
     stepper, arguments = prepared(spec)
     with FlopCounterMode(display=False) as flops:
         stepper.step(*arguments)
-    rows = arguments[0].rows.numel()
+    rows = arguments[0].chunks.rows.numel()
     work = step_work(spec, False, STEPS, STEPS)
     attention = 3.5 * 4 * 4 * 128 * (20 + 38 + 128) * STEPS * spec.rows_per_sample
     assert work.flops + work.wide_flops - attention == pytest.approx(

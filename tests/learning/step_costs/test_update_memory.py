@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longstride.hardware.planning.update_memory import LARGEST_BATCH, SAFETY, auto_batch_size, workspace_bytes
-from longstride.learning.algorithms.interface import Samples
 from longstride.learning.device_transfer import upload
 from longstride.learning.prepare_batch import _values
 from longstride.learning.step_costs.columns import column_bytes
@@ -117,14 +116,14 @@ def real_and_predicted(
     )
     copies = [leaf for leaf in stepper._read.leaves.values() if leaf.dtype != torch.float32]
     held = [stepper.model.flat, last_gradient(stepper), *optimizer_moments(stepper), *copies]
-    known = [*rollout, indices, weights, *held, *stepper._state()]
+    known = [*rollout.tensors, indices, weights, *held, *stepper._state()]
     with PeakBytes(*known) as real:
         stepper.step(rollout, indices, weights)
     predicted = estimate_memory(
         shape, precision != "fp32", samples, samples, microbatch, 1, checkpointing=checkpointing
     )
     fresh = predicted.activations + predicted.gradients - 4 * layout_of(shape).size
-    held_bytes = bytes_of([*held, *rollout, indices, weights])
+    held_bytes = bytes_of([*held, *rollout.tensors, indices, weights])
     in_a_step = predicted.held + predicted.rollout + predicted.indices + predicted.activations
     return (real.peak, fresh), (held_bytes, in_a_step - predicted.snapshots - fresh)
 
@@ -180,7 +179,7 @@ def test_with_tanh():
 def test_the_columns_of_a_rollout_are_those_that_go_up():
     shape = mlp_spec((8, 4, 5), (8, 3, 1), space=MultiDiscrete([2, 3]), action_features=2)
     rollout = rollout_of(shape, 7)
-    sizes = {name: bytes_of([getattr(rollout, name)]) // 7 for name in Samples._fields}
+    sizes = {name: bytes_of([column]) // 7 for name, column in rollout.columns.items()}
     assert column_bytes(shape) == {name: sizes[name] for name in column_bytes(shape)}
     assert sum(sizes.values()) - sum(column_bytes(shape).values()) in (0, 4), "values of the critic, where they go up"
 
@@ -189,7 +188,7 @@ def test_the_columns_of_a_rollout_are_those_that_go_up():
 def test_joining_trajectories_needs_the_largest_column_twice(features):
     shape, pieces, steps = mlp_spec((8, 4, 30), (8, 3, 1), space=Discrete(30), action_features=features), 4, 50
     rows = rollout_of(shape, steps)
-    with PeakBytes(*rows) as real:
+    with PeakBytes(*rows.tensors) as real:
         joined = [upload([getattr(rows, name).numpy()] * pieces, torch.device("meta")) for name in column_bytes(shape)]
     predicted = estimate_memory(shape, False, pieces * steps, 64, 64, pieces)
     assert bytes_of(joined) == predicted.rollout
@@ -240,7 +239,7 @@ def test_values_before_the_update_need_no_more_than_its_steps():
     """A critic of 512 units, microbatches of 64: two layers of 4,096 samples are 16 MiB, a step has 1."""
     shape = mlp_spec((16, 32, 4), (16, 512, 512, 1), space=Discrete(4))
     stepper, rollout, *_ = prepared_step(shape, "fp32", 4096, 64)
-    with PeakBytes(*rollout, stepper.model.flat) as real:
+    with PeakBytes(*rollout.tensors, stepper.model.flat) as real:
         _values(stepper, rollout.observations.as_subclass(OnCard))
     predicted = estimate_memory(shape, False, 4096, 64, 64, 1)
     assert real.peak <= 1.1 * (predicted.activations + predicted.gradients + predicted.indices + predicted.values)

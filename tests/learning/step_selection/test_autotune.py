@@ -11,7 +11,6 @@ from helpers.recorded_graphs import RecordedGraphs
 from helpers.toy_runs import toy_episodes, toy_model, toy_stepper, toy_update, toy_updater
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from longstride.learning.algorithms.interface import Samples
 from longstride.learning.algorithms.ppo import Ppo
 from longstride.learning.minibatches import minibatch_shape, split
 from longstride.learning.step_selection.autotune import StepRunner
@@ -45,7 +44,7 @@ class Setup:
         return self.now
 
     def epoch(self, seed=0, samples=SAMPLES):
-        rollout = Samples(*(column[:samples] for column in self.rollout))
+        rollout = self.rollout.map(lambda column: column[:samples])
         return self.runner.epoch(rollout, self.split(seed, samples))
 
     def split(self, seed, samples=SAMPLES):

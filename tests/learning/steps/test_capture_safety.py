@@ -9,7 +9,6 @@ from helpers.toy_runs import columns_of, toy_coefficients, toy_stepper
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from longstride.learning.algorithms.interface import Samples
 from longstride.learning.steps.cuda_graph import GraphBuffers
 from longstride.learning.steps.interface import report_columns
 from longstride.policies.networks import ActorCritic
@@ -109,7 +108,7 @@ def test_everything_that_a_step_makes_lies_on_the_device(space, monkeypatch):
     host = random_model(space)
     model = ActorCritic(host.spec, "meta")
     stepper = toy_stepper(model, microbatch=16)
-    rollout = Samples(*(column.to("meta") for column in random_rollout(host, 64)))
+    rollout = random_rollout(host, 64).map(lambda column: column.to("meta"))
     slots = buffers_for(stepper, "meta")
     for _ in range(2):
         with Devices() as mode:

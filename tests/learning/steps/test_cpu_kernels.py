@@ -170,7 +170,7 @@ def test_a_step_that_ran_out_of_memory_is_the_step_with_half_the_microbatch(monk
 
 def test_the_value_loss_by_hand():
     values, weights = np.array([1.5, -1.0], np.float32), np.array([0.75, 0.25], np.float32)
-    columns = Samples(*[np.zeros(0)] * 7, np.array([0.5, 2.0], np.float32), np.zeros(0))
+    columns = Samples(*[np.zeros(0)] * 6, np.array([0.5, 2.0], np.float32), np.zeros(0))
     coefficients, terms = kernel_coefficients(PpoCoefficients(0.2, 0.0, 2.0)), np.zeros(len(TERMS))
     value_head(values, Piece(columns, np.arange(2), weights, coefficients), terms)
     assert dict(zip(TERMS, terms, strict=True))["value_loss"] == pytest.approx(0.5 * (0.75 * 1.0 + 0.25 * 9.0))

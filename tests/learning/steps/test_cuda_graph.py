@@ -12,7 +12,6 @@ from helpers.random_rollouts import SPACES, random_model, random_rollout
 from helpers.recorded_graphs import RecordedGraphs
 from helpers.toy_runs import columns_of, toy_coefficients, toy_stepper
 
-from longstride.learning.algorithms.interface import Samples
 from longstride.learning.minibatches import split
 from longstride.learning.steps.cuda_graph import CudaGraphs, GraphedEpochs
 
@@ -106,14 +105,14 @@ def test_steps_that_are_not_finite_are_skipped_and_counted_in_a_replay():
 
 
 def moved(rollout):
-    return Samples(*(column.clone() for column in rollout))
+    return rollout.map(torch.clone)
 
 
 @pytest.mark.parametrize(
     ("change", "again"),
     [
         (lambda s, r: r, False),
-        (lambda s, r: Samples(*(column[:200] for column in r)), False),  # fewer samples, in the same memory
+        (lambda s, r: r.map(lambda column: column[:200]), False),  # fewer samples, in the same memory
         (lambda s, r: s.load_optimizer_tensors({n: t.clone() for n, t in s.optimizer_tensors().items()}) or r, False),
         (lambda s, r: s.set_coefficients(toy_coefficients(0.1, clip_range=0.1, entropy_coefficient=0.3)) or r, False),
         (lambda s, r: moved(r), True),

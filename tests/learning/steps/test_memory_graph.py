@@ -29,7 +29,7 @@ def test_replays_are_eager_steps_to_the_bit(microbatch, precision):
     """In minibatches of four chunks and two slots of padding; with one capture."""
     steppers = [toy_stepper(memory_model(memory_spec()), microbatch=microbatch, precision=precision) for _ in range(2)]
     samples, graphs = chunked_samples(steppers[0].model, LENGTHS), RecordedGraphs()
-    sizes, epochs = samples.valid.sum(dim=1).numpy(), GraphedEpochs(steppers[0], graphs)
+    sizes, epochs = samples.chunks.valid.sum(dim=1).numpy(), GraphedEpochs(steppers[0], graphs)
     for seed in range(3):
         drawn = split(10, 4, np.random.default_rng(seed), slots=6)
         batches = weighted(drawn, sizes, np.empty(drawn.indices.shape, np.float32))

@@ -23,7 +23,6 @@ def rollout(model):
         log_probs=torch.from_numpy(trajectory.log_probs.copy()),
         masks=torch.from_numpy(trajectory.masks.copy()),
         features=torch.from_numpy(trajectory.features.copy()),
-        states=torch.from_numpy(trajectory.states.copy()),
         advantages=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
         returns=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
         values=torch.from_numpy(rng.normal(size=n).astype(np.float32)),
@@ -178,8 +177,6 @@ def test_the_host_reads_no_number_of_a_step(space, precision):
     stepper.step(samples, indices, weights)  # with the state of optimiser and scaler
     fake = FakeTensorMode(allow_non_fake_inputs=True)
     with fake:
-        report = stepper.step(
-            Samples(*map(fake.from_tensor, samples)), fake.from_tensor(indices), fake.from_tensor(weights)
-        )
+        report = stepper.step(samples.map(fake.from_tensor), fake.from_tensor(indices), fake.from_tensor(weights))
         with pytest.raises(DataDependentOutputException):
             columns_of(stepper, report)["total"].item()

@@ -90,6 +90,44 @@ def test_a_refused_step_changes_nothing(shop, change, status):
     assert (state == 0.5).all() == (status != 0)
 
 
+@pytest.mark.parametrize("name", ["shop", "choices", "tracker"])
+def test_draws_have_the_distribution_of_the_policy(name, tmp_path):
+    """Of one observation; a seed repeats its draws."""
+    spec, _, contract = exported(name)
+    source, library = write_c(name, tmp_path), tmp_path / "policy.so"
+    subprocess.run([c_compiler(), *STRICT, "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    step, draw = (getattr(ctypes.CDLL(str(library)), function) for function in ("policy_step", "policy_draw"))
+    steps, count = steps_of(name), 20_000
+    mask = steps.masks[0] if steps.masks.size else None
+    features = steps.features[0] if steps.features.size else None
+    outputs, is_box = np.zeros(spec.action_space.outputs, np.float32), isinstance(spec.action_space, Box)
+    given = [None if a is None else ctypes.c_void_p(a.ctypes.data) for a in (steps.observations[0], mask, features)]
+    assert step(*given, None, ctypes.c_void_p(outputs.ctypes.data)) == 0
+
+    def drawn(seed):
+        size = outputs.size if is_box else len(spec.action_space.choices)
+        actions, random = np.zeros((count, size), np.float32 if is_box else np.int32), ctypes.c_ulonglong(seed)
+        for row in actions:
+            assert draw(*given, None, ctypes.byref(random), ctypes.c_void_p(row.ctypes.data)) == 0
+        return actions
+
+    actions = drawn(1)
+    np.testing.assert_array_equal(actions[:100], drawn(1)[:100])
+    assert (actions != drawn(2)).any()
+    if is_box:
+        space, deviations = spec.action_space, contract["distribution"]["standard_deviation"]
+        normal = np.random.default_rng(0).standard_normal((count, outputs.size))
+        expected = np.clip(space.centre + space.scales * (outputs + deviations * normal), *space.bounds)
+        for quantile in (0.05, 0.25, 0.5, 0.75, 0.95):
+            found, wanted = (np.quantile(each, quantile, axis=0) for each in (actions, expected))
+            np.testing.assert_allclose(found, wanted, atol=0.1 * max(deviations))
+        return
+    for i, logits in enumerate(np.split(outputs.astype(np.float64), np.cumsum(spec.action_space.choices)[:-1])):
+        shares = np.exp(logits - logits.max())
+        found = np.bincount(actions[:, i], minlength=len(logits)) / count
+        np.testing.assert_allclose(found, shares / shares.sum(), atol=0.02)  # five standard deviations
+
+
 def test_no_mask_allows_everything(shop):
     observation, features = np.ones(4), np.ones((4, 2))
     states = [np.zeros(32, np.float32) for _ in range(2)]

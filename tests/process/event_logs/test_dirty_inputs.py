@@ -17,6 +17,7 @@ from helpers.log_forms import (
 )
 
 from longstride.errors import UserError
+from longstride.process import load
 from longstride.process.event_logs.event_log import read_event_log
 from longstride.process.event_logs.reading.options import LogReading
 from longstride.process.mining.data_warnings import data_warnings
@@ -159,7 +160,7 @@ def test_every_event_twice_5(tmp_path):
     log = same(read(tmp_path, twice))
     assert "24 of 48 events are duplicates" in log.notes[0] and "line 26 repeats line 2" in log.notes[0]
     kept = read(tmp_path, twice, keep_duplicates=True)
-    assert len(kept) == 48 and "they count" in kept.notes[0]
+    assert len(kept) == 48 and "duplicates count" in kept.notes[0]
     assert len(read(tmp_path, lifecycle_csv(ROWS + ROWS))) == 24
 
 
@@ -172,8 +173,7 @@ def test_missing_resources_6(tmp_path):
 def test_team_that_overlaps_itself_7(tmp_path):
     rows = [(c, a, "Team", s, s + timedelta(days=9)) for c, a, _, s, _ in ROWS]
     assert any(
-        "people have several records open at once" in s and "Team 6.9" in s
-        for s in data_warnings(read_rows(tmp_path, rows))
+        "several records open at once" in s and "Team 6.9" in s for s in data_warnings(read_rows(tmp_path, rows))
     )
 
 
@@ -240,6 +240,24 @@ def test_ambiguous_and_contradicting_dates(tmp_path):
 def test_an_activity_for_each_row_15(tmp_path):
     rows = [(c, f"Mail {i}", r, s, e) for i, (c, _, r, s, e) in enumerate(events(40))]
     assert any("80 events have 80 different activities" in s for s in data_warnings(read_rows(tmp_path, rows)))
+
+
+def test_thousands_of_activities_are_named_before_the_log_is_mined(tmp_path, monkeypatch):
+    rows = [(c, f"Mail {i % 1001}", r, s, e) for i, (c, _, r, s, e) in enumerate(events(3_000))]
+    (tmp_path / "log.csv").write_text(csv_text(rows))
+    said = []
+
+    def stop(*_, **__):
+        raise UserError("mined")
+
+    monkeypatch.setattr(load, "mine_scenario", stop)
+    with pytest.raises(UserError, match="mined"):
+        load.make_process(event_log=str(tmp_path / "log.csv"), say=said.append)
+    assert said == [
+        "Warning: 6,000 events have 1,001 different activities, so the column of activities may hold free text or "
+        "numbers. Mining then takes minutes, and training far longer; name another column with --log-columns "
+        "activity=..."
+    ]
 
 
 def test_one_case_and_no_rows_17_29(tmp_path):
@@ -315,8 +333,8 @@ def test_reversed_row_of_lifecycles_is_two_half_events(tmp_path):
     )
     assert len(same(log)) == 24
     assert log.notes == (
-        "1 completions without a start are left out (of Check).",
-        "1 starts without a completion are left out.",
+        "1 completion without a start is left out (of Check).",
+        "1 start without a completion is left out.",
     )
 
 
@@ -375,3 +393,12 @@ def test_a_large_log_takes_blocks(tmp_path):
     assert len(log) == count and log.activities == ("A0", "A1", "A2") and log.cases[-1] == f"c{(count - 1) // 3}"
     np.testing.assert_array_equal(log.end - log.start, np.arange(count) % 10)
     assert f"line {count + 2} has no case id" in refused(tmp_path, text + ",A,P,2024-03-04,2024-03-05\n")
+
+
+@pytest.mark.parametrize("text", ["0000-00-00", "0000-00-00 00:00:00", "00000000000000"])
+def test_the_date_of_a_database_for_none_is_explained(tmp_path, text):
+    first = f"{ROWS[0][3]:%Y-%m-%d %H:%M:%S}"
+    message = refused(tmp_path, csv_text(ROWS, "%Y-%m-%d %H:%M:%S").replace(first, text, 1))
+    assert (
+        f"line 2 has no readable start time: '{text}' is no date (databases write it for a missing time); " in message
+    )

@@ -26,11 +26,11 @@ def january(every=1):
     [
         (
             [("old", datetime(2019, 1, 7, 9))],
-            "from 2019-01-07 to 2025-01-06, .* 1 of 57 events lie before it, of case old",
+            "from 2019-01-07 to 2025-01-06, .* 1 of 57 events lies before it, of case old",
         ),
         (
             [("new", datetime(2031, 1, 6, 9))],
-            "from 2025-02-02 to 2031-01-06, .* 1 of 57 events lie after it, of case new",
+            "from 2025-02-02 to 2031-01-06, .* 1 of 57 events lies after it, of case new",
         ),
         ([("a", datetime(2009, 1, 5)), ("b", datetime(2019, 1, 7))], "2 of 58 events lie before it, of cases a, b"),
     ],

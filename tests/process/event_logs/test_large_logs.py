@@ -58,7 +58,7 @@ def test_who_can_do_what_is_that_of_the_whole_table(log, automatic):
     pairs, notes = choose_pairs(log, automatic)
     np.testing.assert_array_equal(np.argwhere(kept), np.stack([pairs.activity, pairs.resource], 1))
     np.testing.assert_array_equal(pairs.events, dense_pairs.pair_counts(log)[kept])
-    assert f"seen at least {least} times" in notes[0]
+    assert f"seen at least {least} time" in notes[0]
 
 
 @settings(max_examples=100, deadline=None)

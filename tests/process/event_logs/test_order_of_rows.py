@@ -116,10 +116,10 @@ def test_rows_without_a_partner_count_unless_they_repeat_an_event(tmp_path):
     assert sorted(events_of(log)) == sorted(expected)
     assert log.notes == (
         "2 completions of activities that never have a start are kept as events that take no time (of Submit).",
-        "1 completions without a start are kept with estimated starts (of Do).",
-        "1 starts of activities that never have a completion are kept as events that take no time (of Call).",
-        "1 completions without a start are left out (of Do).",
-        "1 starts without a completion are left out.",
+        "1 completion without a start is kept with an estimated start (of Do).",
+        "1 start of an activity that never has a completion is kept as an event that takes no time (of Call).",
+        "1 completion without a start is left out (of Do).",
+        "1 start without a completion is left out.",
     )
     mostly = read(tmp_path, [*pairs[:2], *((f"c{i}", "Submit", "Bob", "complete", 10 + 7 * i) for i in range(9))])
     assert mostly.starts_estimated and ("c3", "Submit", 24, 31) in events_of(mostly)

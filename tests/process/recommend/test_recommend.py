@@ -3,6 +3,7 @@
 import hashlib
 import json
 import sys
+from collections import Counter
 
 import pytest
 
@@ -14,8 +15,12 @@ from oracles.process_play import office
 import longstride
 from longstride import __version__
 from longstride.cli import main
+from longstride.process.recommend.advice import DRAWN
 from longstride.process.simulator import ProcessSimulator
-from longstride.training.run_directory.checkpoint import seal, unseal
+from longstride.training.evaluation.trained_policy import trained_policy
+from longstride.training.run_directory.acting_file import keep_acting
+from longstride.training.run_directory.checkpoint import load_arrays, seal, unseal
+from longstride.training.run_directory.directory import RunDirectory
 
 STATE = {
     "time": "2026-11-24T09:30:00",
@@ -128,6 +133,29 @@ def test_the_same_from_python(recommend, run):
     assert {**recommender.recommend(STATE), **identity, "notes": []} == answer
     with pytest.raises(longstride.UserError, match=r"The state: waiting\[0\]: Input should"):
         recommender.recommend({"time": 1, "waiting": [1]})
+
+
+def test_a_policy_draws_if_an_evaluation_has_shown_draws_to_be_better(recommend, run):
+    """The same state gets the same draw; over many states all assignments occur as often as their probability."""
+    likeliest = longstride.load_recommender(run).recommend(STATE)
+    directory, policy = RunDirectory(run), trained_policy(*load_arrays(run / "checkpoints" / "last", print))
+    keep_acting(directory, True, {}, policy.actor_params)
+    try:
+        recommender, expected, drawn = longstride.load_recommender(run), Counter(), Counter()
+        output, answer = recommend(json.dumps(STATE))[1], json.loads(recommend(json.dumps(STATE), "--json")[1])
+        for second in range(400):
+            found = recommender.recommend({**STATE, "time": f"2026-11-24T09:{30 + second // 60}:{second % 60:02d}"})
+            chosen = found["recommended"]
+            drawn[(chosen["person"], chosen["case"]) if chosen else None] += 1
+            expected.update({(each["person"], each["case"]): each["probability"] for each in found["assignments"]})
+    finally:
+        directory.acting.unlink()
+    assert (likeliest["drawn"], answer["drawn"]) == (False, True)
+    assert recommender.recommend(STATE)["action"] == answer["action"], "the same state, the same draw"
+    assert DRAWN in output
+    assert len(drawn) > 2
+    for pair, share in expected.items():
+        assert abs(drawn[pair] - share) < 40, "a standard deviation is at most 10"
 
 
 TASK = '{"case": "x", "activity": "A", "since": 0}'

@@ -71,11 +71,28 @@ def test_the_best_heuristic_stands_beside_the_main_metric_and_each_update_has_a_
     assert "  5.20 h mean cycle time (spt: 7.50 h)  " in line
 
 
-def test_the_best_heuristic_stands_beside_no_other_figure():
+UNFINISHED = {**HOURS, "metrics": {}, "return": None, "mean_reward": -0.25}
+
+
+@pytest.mark.parametrize(
+    ("compared", "shown"), [(True, "- h mean cycle time (spt: 7.50 h)"), (False, "- h mean cycle")]
+)
+def test_a_metric_that_no_episode_has_keeps_its_name_and_unit(compared, shown):
     text = io.StringIO()
     with Progress(Console(file=text), 4, 0, "mean_cycle_time") as progress:
+        if compared:
+            progress.compare_with("spt", 7.5)
+        else:
+            progress.remember([HOURS])
+        progress.iteration(UNFINISHED)
+    assert f"  -0.25 mean reward  {shown}" in text.getvalue()
+
+
+def test_the_best_heuristic_stands_beside_no_other_figure():
+    text = io.StringIO()
+    with Progress(Console(file=text), 4, 0, "return") as progress:
         progress.compare_with("spt", 7.5)
-        progress.iteration({**RECORD, "metrics": {}, "return": None, "mean_reward": -0.25})
+        progress.iteration(UNFINISHED)
     assert "  -0.25 mean reward  " in text.getvalue() and "spt" not in text.getvalue()
 
 
@@ -123,6 +140,15 @@ def test_the_display_shows_each_figure_once_with_its_unit(screen):
     assert table[6].startswith("time left        ")
     assert table[7:] == ["Policy update complete - Total time: 1.20s"]
     assert rows()[2:8] == [table[0].removesuffix(", updating"), *table[1:6]], "the last figures stay"
+
+
+def test_the_display_keeps_the_row_of_a_metric_that_no_episode_has(screen):
+    console, rows = screen
+    with Progress(console, 9, 0, "mean_cycle_time") as progress:
+        progress.compare_with("spt", 7.5)
+        progress.iteration(UNFINISHED)
+        progress._live.refresh()
+        assert rows()[1:4] == ["mean cycle time  - h", "mean reward      -0.25", "best heuristic   7.50 h, spt"]
 
 
 def test_earlier_iterations_are_in_the_curve_of_a_resumed_run(screen):

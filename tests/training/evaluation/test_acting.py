@@ -54,7 +54,7 @@ def indifferent():
     ("simulator", "word", "sentence"),
     [
         (Alternate(), "better", "Drawing its actions is better than taking the likeliest ones: 25"),
-        (Same(), "worse", "Taking the likeliest actions is better than drawing them: worse: -"),
+        (Same(), "worse", "Drawing its actions is worse than taking the likeliest ones: 2"),
     ],
 )
 def test_the_better_way_is_found_and_kept_for_this_policy_alone(simulator, word, sentence, tmp_path):

@@ -3,6 +3,7 @@
 import io
 import json
 
+import numpy as np
 import pytest
 from oracles.toy_simulators import Shop
 from rich.console import Console
@@ -91,7 +92,7 @@ def test_references_have_rows_and_a_gap():
 class Clinic(Costs):
     """A shop whose cost is a time, with a share for each of two people."""
 
-    main_metric = "wait"
+    main_metric, metrics_dtype = "wait", None
     metric_units = {"wait": "minutes", "use": "share", "patients": "patients"}  # noqa: RUF012
     metric_labels = {"use": ("Ann", "Bob")}  # noqa: RUF012
 
@@ -129,6 +130,30 @@ def test_the_table_has_units_verdicts_and_a_bold_best():
     assert rows["order_nothing"].cells[1].startswith("worse: +66.7 ± ") and rows["order_up"].cells[1] == "-"
     styles = {column.header: column._cells[0].style for column in evaluation_table(clinic(), Clinic()).columns}
     assert styles == {**dict.fromkeys(["policy", *cells.headers], "bold"), "against order_up": "bold green"}
+
+
+def test_a_metric_that_no_episode_has_keeps_its_column_and_unit():
+    class Late(Clinic):
+        metrics_dtype = np.dtype([("wait", np.float64), ("overtime", np.float64), ("by_room", np.float64, (2,))])
+        metric_units = {"wait": "minutes", "overtime": "minutes"}  # noqa: RUF012
+
+    cells = evaluation_cells(clinic(), Late())
+    assert cells.headers == ["wait, h", "against order_up", "patients", "overtime, min"]
+    assert {row.cells[3] for row in cells.rows} == {"-"}
+
+
+def test_a_unit_that_the_name_has_stands_once():
+    class Orders(Shop):
+        main_metric, metric_units = "open_orders", {"open_orders": "orders"}
+
+    assert sentence(Orders(), HIGH, order_up=LOW).startswith(
+        "Better than the best heuristic, order_up: 13.12 against 8.125 open orders ("
+    )
+
+    class Paid(Shop):
+        main_metric = "return"
+
+    assert "order_up: 13.12 against 8.125 return (" in sentence(Paid(), HIGH, order_up=LOW)
 
 
 @pytest.mark.parametrize(("width", "headers"), [(200, [3]), (60, [2, 1]), (40, [1, 1, 1]), (10, [1, 1, 1])])

@@ -130,6 +130,21 @@ def test_without_locks_a_run_goes_on_and_says_so(tmp_path, monkeypatch, kind):
     held.release()
 
 
+def test_windows_which_removes_no_open_file_is_left_no_lock(tmp_path, monkeypatch):
+    """It has no flock, and its unlink refuses a file that a process holds open."""
+    monkeypatch.setattr(lock, "fcntl", None)
+    held, real = RunLock(tmp_path / "run"), Path.unlink
+
+    def unlink(path):
+        if not held._file.closed:
+            raise PermissionError(13, "The process cannot access the file because it is being used")
+        real(path)
+
+    monkeypatch.setattr(Path, "unlink", unlink)
+    held.release(abandon=True)
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_note_is_printed(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(lock, "fcntl", None)
     assert main(train_arguments(tmp_path / "run", 1)) == 0

@@ -36,8 +36,9 @@ _UNITS = {"": 1, "bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2*
 class OutOfMemory(NamedTuple):
     """An attempt that ran out of memory, for the record; a microbatch is the most samples in a forward pass.
 
-    The phase is ``"snapshot"`` (of the state to return to), ``"upload"``, ``"values"`` or ``"gradients"``. The bytes
-    asked are None where the allocator's message does not say; the bytes free are those of the device at that time.
+    The phase is ``"snapshot"`` (of the state to return to), ``"upload"``, ``"values"``, ``"reference"`` or
+    ``"log_probs"`` (of the actions under the first or the present policy), or ``"gradients"``. The bytes asked are None
+    where the allocator's message does not say; the bytes free are those of the device at that time.
     """
 
     phase: str

@@ -1,68 +1,74 @@
 """From a rollout to its samples on the device: observations up, values of the critic, advantages, the rest up."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from longstride.learning.advantages import Total, mean_and_deviation, next_values_of
-from longstride.learning.algorithms.interface import AnySamples, RolloutBatch, Samples
+from longstride.learning.algorithms.interface import RolloutBatch, Samples, Targets
 from longstride.learning.device_transfer import DeviceBuffers
 from longstride.learning.distributed.ranks import any_of
-from longstride.learning.listed.samples import list_places, with_lists
-from longstride.learning.memory.chunks import ChunkedSamples, ChunkRows
+from longstride.learning.listed.lists import joined_lists
+from longstride.learning.memory.chunks import ChunkRows, Chunks
 from longstride.learning.memory.values import ValuesInOrder, values_in_order
 from longstride.learning.normalization import renormalise_values
 from longstride.learning.oom_recovery import Chunk
 from longstride.learning.reference_penalty import Penalty
 from longstride.learning.step_costs.update_memory import value_rows
 from longstride.learning.steps.interface import Stepper
+from longstride.learning.steps.log_probs import log_probs_under
 from longstride.policies.networks import ActorCritic
-from longstride.rollout.trajectory import Trajectory
 
 
 class Uploaded(NamedTuple):
     """A rollout on the device.
 
     Attributes:
-        samples: the columns that trajectories hold; the others are empty.
+        samples: columns and parts that trajectories hold; those that are computed are empty.
         final_observations: float32[rows, O], observations after the last step and the cuts of each trajectory.
-        begins: bool[N, 1], whether a step is the first of an episode; bool[N, 0] for a policy without memory.
     """
 
     samples: Samples
     final_observations: Tensor
-    begins: Tensor
 
 
-def upload_rollout(stepper: Stepper, rollout: RolloutBatch, buffers: DeviceBuffers) -> Uploaded:
-    """Return the rollout on the device; the host does not wait for the copies."""
+def upload_rollout(
+    stepper: Stepper, rollout: RolloutBatch, buffers: DeviceBuffers, chunks: ChunkRows | None = None
+) -> Uploaded:
+    """Return the rollout on the device, for a policy with memory in chunks; the host does not wait for the copies."""
     trajectories = rollout.trajectories
+
+    def column(name: str) -> Tensor:
+        return buffers.upload([getattr(t, name) for t in trajectories], name)
 
     def upload() -> Uploaded:
         final = np.concatenate([part for t in trajectories for part in (t.observations[-1:], t.cut_observations)])
-        columns = {name: buffers.upload([getattr(t, name) for t in trajectories], name) for name in _COLUMNS}
         observations = buffers.upload([t.observations[:-1] for t in trajectories], "observations")
-        none = observations.new_empty(0)
-        computed = {"advantages": none, "returns": none, "values": none}
-        begins = buffers.upload([t.begins for t in trajectories], "begins")
-        return Uploaded(Samples(observations=observations, **columns, **computed), buffers.upload([final]), begins)
+        none = observations.new_empty(len(observations), 0)
+        columns: dict[str, Any] = {name: column(name) for name in ("actions", "log_probs", "masks", "features")}
+        samples = Samples(observations, **columns, advantages=none, returns=none, values=none)
+        if stepper.model.spec.scores_actions:
+            actions, lists = joined_lists(trajectories, samples.features)
+            samples = samples._replace(actions=actions, features=none, lists=lists)
+        if chunks is not None:
+            host = chunks.rows, chunks.valid.astype(np.float32), chunks.starts
+            places = map(buffers.upload, ([part] for part in host), ("rows", "valid", "starts"))
+            samples = samples._replace(chunks=Chunks(column("states"), none, column("begins"), *places))
+        return Uploaded(samples, buffers.upload([final]))
 
     return stepper.memory.run("upload", rollout.steps, upload)
-
-
-_COLUMNS = "actions", "log_probs", "masks", "features", "states"
-"""Columns of a rollout that trajectories hold with a row for each step, beside the observations."""
 
 
 class Prepared(NamedTuple):
     """A rollout that is ready for the epochs.
 
     Attributes:
-        samples: all N samples of the rollout, steps or chunks.
+        samples: all samples of the rollout, steps or chunks.
         learned_from: int64[M], the samples that the epochs use; None for all.
         explained_variance: share of the targets' variance that the critic explained; NaN without a critic.
         figures: figures of the algorithm for the record.
@@ -70,7 +76,7 @@ class Prepared(NamedTuple):
         sizes: int64[C], the steps in each chunk that count; None where samples are steps.
     """
 
-    samples: AnySamples
+    samples: Samples
     learned_from: np.ndarray | None
     explained_variance: float
     figures: Mapping[str, float]
@@ -88,56 +94,54 @@ def prepare_batch(
     chunks: ChunkRows | None = None,
     critic_states: Tensor | None = None,
 ) -> Prepared:
-    """Value the observations, compute targets, move the value normalisation, and put the samples on the device.
+    """Value the observations, compute targets, move the value normalisation, and complete the samples on the device.
 
     A policy with memory learns from chunks, and its critic begins with float32[trajectories, S] states.
     """
-    model, algorithm, trajectories = stepper.model, stepper.algorithm, rollout.trajectories
-    columns, observations = uploaded.samples, (uploaded.samples.observations, uploaded.final_observations)
-    carried = columns.observations.new_zeros(len(trajectories), 0) if critic_states is None else critic_states
-    states = columns.observations.new_zeros(len(columns.states) if chunks is not None else 0, carried.shape[1])
-    if not algorithm.needs_critic:
-        values, final_values = (np.zeros(len(part), np.float32) for part in observations)
-    elif chunks is None:
-        values, final_values = (_values(stepper, part) for part in observations)
-    else:
-        in_order = _values_in_order(stepper, rollout, uploaded, chunks, carried)
-        values, final_values = (_in_reward_units(model, part) for part in (in_order.values, in_order.final_values))
-        states, carried = in_order.states, in_order.carried
+    model, algorithm, samples = stepper.model, stepper.algorithm, uploaded.samples
+    carried = samples.observations.new_zeros(len(rollout.trajectories), 0) if critic_states is None else critic_states
+    valued = _valued(stepper, rollout, uploaded, chunks, carried)
+    values, final_values = (_in_reward_units(model, part) for part in (valued.values, valued.final_values))
     if penalty is not None:
-        rollout = penalty.charge(stepper, rollout, columns)
-    targets = algorithm.targets(rollout, *_by_trajectory(trajectories, values, final_values))
-    advantages, returns, explained_variance, total = targets.advantages, targets.returns, np.nan, rollout.total
-    if any_of(not (np.isfinite(advantages).all() and np.isfinite(returns.std())), total):
-        advantages = np.full_like(advantages, np.nan)  # the critic has diverged: no step of this update may be taken
-    elif algorithm.needs_critic:
-        renormalise_values(model, returns, total)
-    if algorithm.needs_critic:
-        explained_variance = 1.0 - _variance(returns - values, total) / max(_variance(returns, total), 1e-12)
+        rollout = penalty.charge(stepper, rollout, samples)
+    rollout = rollout._replace(present_log_probs=partial(_present_log_probs, stepper, rollout, samples))
+    targets = algorithm.targets(rollout, *_by_trajectory(rollout, values, final_values))
+    targets, explained_variance = _explained(stepper, targets, values, rollout.total)
     mean, std = (np.float32(model.tensors[name].item()) for name in ("value_mean", "value_std"))
 
     def upload() -> Samples:
-        return columns._replace(
-            advantages=buffers.upload([advantages], "advantages"),
-            returns=buffers.upload([(returns - mean) / std], "returns"),
+        return samples._replace(
+            advantages=buffers.upload([targets.advantages], "advantages"),
+            returns=buffers.upload([(targets.returns - mean) / std], "returns"),
             values=buffers.upload([(values - mean) / std], "values"),
         )
 
-    samples: AnySamples = stepper.memory.run("upload", len(values), upload)
-    if model.spec.scores_actions:
-        samples = with_lists(samples._asdict(), list_places(trajectories))
+    complete = stepper.memory.run("upload", rollout.steps, upload)
     sizes, learned = None, targets.learned_from
-    kept = learned if any_of(learned is not None and bool(learned.any()), total) else None
-    if chunks is not None:
+    kept = learned if any_of(learned is not None and bool(learned.any()), rollout.total) else None
+    if chunks is not None and complete.chunks is not None:
         valid = chunks.valid if kept is None else chunks.valid & kept[chunks.rows]
-        parts = {"rows": chunks.rows, "valid": valid.astype(np.float32), "starts": chunks.starts}
-        places = {name: buffers.upload([part], name) for name, part in parts.items()}
-        further = {"begins": uploaded.begins, "critic_states": buffers.keep(states, "critic_states"), **places}
-        sizes = valid.sum(axis=1)
-        samples = ChunkedSamples(**samples._asdict(), **further)
-        kept = None if kept is None else np.asarray(valid.any(axis=1))
+        sizes, kept = valid.sum(axis=1), None if kept is None else np.asarray(valid.any(axis=1))
+        states, counting = buffers.keep(valued.states, "critic_states"), valid.astype(np.float32)
+        part = complete.chunks._replace(critic_states=states, valid=buffers.upload([counting], "valid"))
+        complete = complete._replace(chunks=part)
     learned_from = np.flatnonzero(kept) if kept is not None and not kept.all() else None
-    return Prepared(samples, learned_from, explained_variance, targets.figures, carried, sizes)
+    return Prepared(complete, learned_from, explained_variance, targets.figures, valued.carried, sizes)
+
+
+def _explained(stepper: Stepper, targets: Targets, values: np.ndarray, total: Total | None) -> tuple[Targets, float]:
+    """Return the targets, and the share of their variance that the critic's values explain; move its normalisation.
+
+    If the critic has diverged, all advantages are NaN, so that no step of this update is taken.
+    """
+    advantages, returns = targets.advantages, targets.returns
+    if any_of(not (np.isfinite(advantages).all() and np.isfinite(returns.std())), total):
+        targets = targets._replace(advantages=np.full_like(advantages, np.nan))
+    elif stepper.algorithm.needs_critic:
+        renormalise_values(stepper.model, returns, total)
+    if not stepper.algorithm.needs_critic:
+        return targets, np.nan
+    return targets, 1.0 - _variance(returns - values, total) / max(_variance(returns, total), 1e-12)
 
 
 def _variance(numbers: np.ndarray, total: Total | None) -> float:
@@ -145,17 +149,46 @@ def _variance(numbers: np.ndarray, total: Total | None) -> float:
     return float(np.var(numbers)) if total is None else float(mean_and_deviation(numbers, total)[1]) ** 2
 
 
+def _present_log_probs(stepper: Stepper, rollout: RolloutBatch, samples: Samples) -> list[np.ndarray]:
+    """Return float32[T_i] of each trajectory, log-probabilities of its actions before the update."""
+    found = log_probs_under(stepper.model, samples, stepper.memory, "log_probs")
+    return rollout.split(found.cpu().numpy())
+
+
 def _by_trajectory(
-    trajectories: Sequence[Trajectory], values: np.ndarray, final_values: np.ndarray
+    rollout: RolloutBatch, values: np.ndarray, final_values: np.ndarray
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return values and next values of each trajectory, float32[T_i]."""
-    pieces = np.split(values, np.cumsum([t.steps for t in trajectories])[:-1])
+    trajectories, pieces = rollout.trajectories, rollout.split(values)
     finals = np.split(final_values, np.cumsum([1 + len(t.cut_observations) for t in trajectories])[:-1])
     return pieces, [next_values_of(v, t.truncated, f) for t, v, f in zip(trajectories, pieces, finals, strict=True)]
 
 
-def _values(stepper: Stepper, observations: Tensor) -> np.ndarray:
-    """Return float32[rows], the critic's values in units of the reward."""
+def _valued(
+    stepper: Stepper, rollout: RolloutBatch, uploaded: Uploaded, chunks: ChunkRows | None, carried: Tensor
+) -> ValuesInOrder:
+    """Return the values of a rollout, zeros without a critic.
+
+    If memory runs out, fewer trajectories go through a critic with memory at once.
+    """
+    model, memory, samples = stepper.model, stepper.memory, uploaded.samples
+    observations, part = (samples.observations, uploaded.final_observations), samples.chunks
+    if part is None or chunks is None or not stepper.algorithm.needs_critic:
+        value = partial(_values, stepper) if stepper.algorithm.needs_critic else _zeros
+        states = carried.new_zeros(0 if part is None else len(part.states), carried.shape[1])
+        values, final_values = map(value, observations)
+        return ValuesInOrder(values, final_values, states, carried)
+    fixed = model, rollout.trajectories, chunks.starts, observations, part.begins, carried
+    most = model.spec.chunk
+    return memory.run("values", rollout.steps, lambda: values_in_order(*fixed, max(memory.microbatch // most, 1)))
+
+
+def _zeros(observations: Tensor) -> Tensor:
+    return observations.new_zeros(len(observations))
+
+
+def _values(stepper: Stepper, observations: Tensor) -> Tensor:
+    """Return float32[rows], the critic's values in units of the value normalisation."""
     model = stepper.model
     normalised = torch.empty(len(observations), device=observations.device)
 
@@ -172,22 +205,7 @@ def _values(stepper: Stepper, observations: Tensor) -> np.ndarray:
     rows = value_rows(model.spec, len(observations))
     if not (observations.is_cuda and stepper.memory.fits(lambda: evaluate_all(rows))):
         stepper.memory.run("values", len(observations), evaluate_all)
-    return _in_reward_units(model, normalised)
-
-
-def _values_in_order(
-    stepper: Stepper, rollout: RolloutBatch, uploaded: Uploaded, chunks: ChunkRows, carried: Tensor
-) -> ValuesInOrder:
-    """Return the values of a critic with memory; where memory runs out, fewer trajectories go through it at once."""
-    observations, chunk = (uploaded.samples.observations, uploaded.final_observations), stepper.model.spec.chunk
-
-    def evaluate() -> ValuesInOrder:
-        most = max(stepper.memory.microbatch // chunk, 1)
-        return values_in_order(
-            stepper.model, rollout.trajectories, chunks.starts, observations, uploaded.begins, carried, most
-        )
-
-    return stepper.memory.run("values", rollout.steps, evaluate)
+    return normalised
 
 
 def _in_reward_units(model: ActorCritic, values: Tensor) -> np.ndarray:

@@ -1,13 +1,11 @@
 """A penalty on leaving the policy that a run began with: part of the reward, as in RLHF."""
 
-from collections import deque
-
 import numpy as np
 import torch
-from torch import Tensor
 
 from longstride.learning.algorithms.interface import RolloutBatch, Samples
 from longstride.learning.steps.interface import Stepper
+from longstride.learning.steps.log_probs import log_probs_under
 from longstride.policies.networks import ActorCritic
 
 
@@ -28,28 +26,12 @@ class Penalty:
 
     def charge(self, stepper: Stepper, rollout: RolloutBatch, samples: Samples) -> RolloutBatch:
         """Return a rollout whose rewards have the penalty taken off; samples are those of all its steps."""
-        log_probs = self._log_probs(stepper, samples).cpu().numpy()
-        penalties = np.split(log_probs, np.cumsum([t.steps for t in rollout.trajectories])[:-1])
+        for name in ("observation_mean", "observation_scale"):
+            self._reference.tensors[name].copy_(stepper.model.tensors[name])
+        log_probs = log_probs_under(self._reference, samples, stepper.memory, "reference").cpu().numpy()
+        penalties = rollout.split(log_probs)
         trajectories = [
             t._replace(rewards=t.rewards - np.float32(self._coefficient) * (t.log_probs - reference))
             for t, reference in zip(rollout.trajectories, penalties, strict=True)
         ]
         return rollout._replace(trajectories=trajectories)
-
-    @torch.no_grad()
-    def _log_probs(self, stepper: Stepper, samples: Samples) -> Tensor:
-        """Return float32[N], log-probabilities of the samples' actions under the reference."""
-        reference, log_probs = self._reference, torch.empty_like(samples.log_probs)
-        for name in ("observation_mean", "observation_scale"):
-            reference.tensors[name].copy_(stepper.model.tensors[name])
-
-        @torch.no_grad()
-        def evaluate(chunk: tuple[Tensor, ...]) -> None:
-            observations, features, masks, actions, result = chunk
-            outputs = reference.logits(reference.normalise(observations), features)
-            result.copy_(reference.distribution(outputs, reference.log_std, masks, actions)[0])
-
-        columns = samples.observations, samples.features, samples.masks, samples.actions, log_probs
-        run = stepper.memory.run
-        run("reference", len(log_probs), lambda: deque(stepper.memory.map_microbatches(evaluate, *columns), maxlen=0))
-        return log_probs

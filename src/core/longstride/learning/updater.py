@@ -11,7 +11,7 @@ from torch import Tensor
 
 from longstride.hardware.types import Execution, Precision
 from longstride.learning.advantages import compile_advantages
-from longstride.learning.algorithms.interface import Algorithm, AnySamples, RolloutBatch
+from longstride.learning.algorithms.interface import Algorithm, RolloutBatch, Samples
 from longstride.learning.device_transfer import DeviceBuffers, ModelTransfer, synchronise
 from longstride.learning.distributed.minibatch_drawer import MinibatchDrawer
 from longstride.learning.distributed.ranks import ALONE, Ranks
@@ -236,7 +236,7 @@ class Updater:
         """Return what the epochs need, and the seconds in which the rollout crossed the bus."""
         begin = time.perf_counter()
         self.buffers.use(keep=self.runner.captures)
-        uploaded = upload_rollout(self.stepper, rollout, self.buffers)
+        uploaded = upload_rollout(self.stepper, rollout, self.buffers, chunks)
         synchronise(self.device)
         seconds = time.perf_counter() - begin if self.device.type != "cpu" else 0.0
         carried = self._critic_states
@@ -247,7 +247,7 @@ class Updater:
         return prepared, seconds
 
     def _gradient_noise(
-        self, samples: AnySamples, rollout: RolloutBatch, chunks: ChunkRows | None
+        self, samples: Samples, rollout: RolloutBatch, chunks: ChunkRows | None
     ) -> GradientNoise | None:
         """Return the noise of the actor's gradient over the rollout, from the parts that are independent."""
         counts = [t.steps for t in rollout.trajectories] if chunks is None else chunks.counts.tolist()
@@ -255,7 +255,7 @@ class Updater:
         parts = torch.split(indices, [sum(counts[k : k + size]) for k in range(0, len(counts), size)])
         return gradient_noise((self.stepper.actor_gradient(samples, part) for part in parts), self.ranks.sums)
 
-    def _epochs(self, samples: AnySamples, draws: Sequence[Minibatches]) -> tuple[Tensor, int]:
+    def _epochs(self, samples: Samples, draws: Sequence[Minibatches]) -> tuple[Tensor, int]:
         """Run the epochs; return float32[steps, columns], their reports on the host, and the number of epochs done."""
         reports: list[Tensor] = []
         for epoch, minibatches in enumerate(draws, 1):

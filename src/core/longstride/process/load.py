@@ -14,7 +14,7 @@ from longstride.process.event_logs.reading.limits import LogLimits
 from longstride.process.event_logs.reading.options import LogReading, parse_log_columns
 from longstride.process.hooks import Origin, ProcessHooks
 from longstride.process.kernel.policy_prior import PRIORS, RULE
-from longstride.process.mining.data_warnings import data_warnings
+from longstride.process.mining.data_warnings import data_warnings, too_many_activities
 from longstride.process.mining.mine_scenario import mine_scenario
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.scenario_file import load_scenario, parse_scenario
@@ -128,6 +128,10 @@ def _mine(path: Path, columns: str, arrivals: str, reading: LogReading, say: Say
     with SlowSteps(say) as steps:
         steps.begin(f"Reading {path.name}")
         log = read_event_log(path, parse_log_columns(columns) if columns else None, reading)
+        early = too_many_activities(log) if say else ""
+        if say and early:
+            say(f"Warning: {early}")  # before the minutes that it is about
         mined = mine_scenario(log, name=path.name.split(".")[0], arrivals=arrivals, steps=steps)
         steps.begin("Making the simulator")
-        return mined.scenario, Origin(event_log=str(path), log=log, notes=[*mined.notes, *data_warnings(log)])
+        notes = [*mined.notes, *(note for note in data_warnings(log) if note != f"Warning: {early}")]
+        return mined.scenario, Origin(event_log=str(path), log=log, notes=notes)

@@ -1,10 +1,12 @@
 """The top of the page: what came out, for somebody who reads nothing else."""
 
+from typing import Any
+
 from longstride.report.machine import run_seconds
 from longstride.report.page import Tile
 from longstride.report.run_data import RunData
 from longstride.simulators.simulator import Simulator
-from longstride.text import counted, format_duration, format_number, in_words, scale_of
+from longstride.text import Scale, counted, format_duration, format_number, in_words, scale_of
 from longstride.training.evaluation.comparison import comparison_sentence, verdicts
 from longstride.training.evaluation.evaluate import Evaluation, best_heuristic, summarise
 from longstride.training.evaluation.plain_words import plain_words
@@ -27,7 +29,7 @@ def verdict(run: RunData) -> tuple[str, str]:
         return comparison_sentence(result, simulator), tone
     curve = run.curve
     if not len(curve.values):
-        return "No episode ended in this run.", ""
+        return f"No episode of this run has a number for {in_words(curve.metric)}.", ""
     first, last = float(curve.mean[0]), float(curve.mean[-1])
     scale = curve.scale
     means = f"means of {curve.window} iterations" if curve.window else "single iterations"
@@ -62,18 +64,17 @@ def _results(result: Evaluation, simulator: Simulator) -> list[Tile]:
         **{name: f"no policy can beat: {in_words(name)}" for name in simulator.bounds},
     }
     means = {name: summarise(records).get(metric) for name, records in result.records.items()}
-    known = {name: mean for name in labels if (mean := means.get(name))}
-    if not known:
-        return []
-    scale = scale_of(simulator.unit_of(metric), next(iter(known.values()))["mean"])
-    return [
-        Tile(
-            labels[name],
-            scale.show(mean["mean"]),
-            f"{in_words(metric)}, ±\u00a0{format_number((mean['high'] - mean['low']) / 2 * scale.factor, 2)}",
-        )
-        for name, mean in known.items()
-    ]
+    sizes = [mean["mean"] for name in labels if (mean := means.get(name))]
+    scale = scale_of(simulator.unit_of(metric), sizes[0] if sizes else 0.0)
+    return [_tile(labels[name], metric, means[name], scale) for name in labels if name in means]
+
+
+def _tile(label: str, metric: str, mean: dict[str, Any] | None, scale: Scale) -> Tile:
+    """Return the tile of a policy's mean; a dash with the metric's name and unit if no episode has the metric."""
+    if mean is None:
+        return Tile(label, f"-{scale.suffix}", in_words(metric))
+    half = format_number((mean["high"] - mean["low"]) / 2 * scale.factor, 2)
+    return Tile(label, scale.show(mean["mean"]), f"{in_words(metric)}, ±\u00a0{half}")
 
 
 def warnings(run: RunData) -> list[str]:

@@ -11,14 +11,13 @@ from numba import njit
 from longstride.policies.compiled.candidates import build_scorer, greedy_score, sample_score
 from longstride.policies.compiled.forward import build_forward
 from longstride.policies.spec import PolicySpec
+from longstride.rollout.record_step import build_make_step, record
 from longstride.simulators.observe import all_finite, build_read_summary, new_guarded
 from longstride.simulators.simulator import (
     DESCRIPTION_NOT_FINITE,
     EMPTY_MASK,
     LISTS_FULL,
     OK,
-    POLICY_NOT_FINITE,
-    REWARD_NOT_FINITE,
     Function,
     Simulator,
     compile_functions,
@@ -30,9 +29,8 @@ def build_collect_listed(simulator: Simulator, spec: PolicySpec) -> Function:
 
     Instances are played one after another. ``arrays.rows.features`` is float32[S, A, F] here.
     """
-    functions, max_steps, size = compile_functions(simulator), simulator.max_steps, spec.observation_size
-    reset, step, truncated = functions.reset, functions.step, functions.truncated
-    time, control_variate, read_summary = functions.time, functions.control_variate, build_read_summary(simulator)
+    functions, size, read_summary = compile_functions(simulator), spec.observation_size, build_read_summary(simulator)
+    reset, make_step = functions.reset, build_make_step(simulator)
     read_list, (choose, scratch_size) = _build_read_list(functions.describe_actions), _build_choose(spec)
     most = spec.action_space.outputs
 
@@ -58,27 +56,16 @@ def build_collect_listed(simulator: Simulator, spec: PolicySpec) -> Function:
                     break
                 listed, uniform = features[begin : begin + count], generators[i][1].random()
                 place, log_prob = choose(actor_params, observations[t], listed, uniform, workspace, scores, scratch)
-                if not np.isfinite(log_prob):
-                    statuses[i] = POLICY_NOT_FINITE
-                    break
-                rows.actions[i, t, 0] = ids[place]
+                rows.actions[i, t, 0], action = ids[place], np.int64(ids[place])
                 feasible[t, 0], feasible[t, 1] = begin + count, begin + place
-                before, control = time(state, parameters), control_variate(state, parameters)
-                reward, terminated = step(state, parameters, np.int64(ids[place]), generators[i][0])
-                arrays.rewards[i] += reward
-                if not np.isfinite(reward):
-                    statuses[i] = REWARD_NOT_FINITE
+                made = make_step(state, parameters, action, log_prob, generators[i][0], ages[i])
+                if made.status != OK:
+                    statuses[i] = made.status
                     break
-                ages[i] += 1
-                cut = not terminated and (ages[i] == max_steps or truncated(state, parameters))
-                rows.log_probs[i, t], rows.rewards[i, t] = log_prob, reward
-                rows.elapsed[i, t] = time(state, parameters) - before
-                rows.control_variate[i, t] = control_variate(state, parameters) - control
-                rows.terminated[i, t], rows.truncated[i, t] = terminated, cut
+                record(arrays, i, t, log_prob, made)
                 t += 1
-                arrays.next_rows[i] = t
                 statuses[i] = read_summary(state, parameters, guarded, observations[t])
-                if terminated or cut:
+                if made.terminated or made.truncated:
                     break
 
     return collect_listed

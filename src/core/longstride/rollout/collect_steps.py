@@ -13,12 +13,10 @@ from longstride.policies.parameter_layout import feature_weights_offset, log_std
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.collect_listed import build_collect_listed
 from longstride.rollout.exploring.finds import note_find
+from longstride.rollout.record_step import build_make_step, record
 from longstride.simulators.observe import build_readers, new_guarded
 from longstride.simulators.simulator import (
     OK,
-    POLICY_NOT_FINITE,
-    REWARD_NOT_FINITE,
-    Compiled,
     Function,
     Simulator,
     compile_functions,
@@ -38,13 +36,12 @@ def build_collect_steps(simulator: Simulator, spec: PolicySpec) -> Function:
 
 def _build_collect_masked(simulator: Simulator, spec: PolicySpec) -> Function:
     """Compile the loop for policies with an output for each action, or for each number of one."""
-    functions, max_steps, size = compile_functions(simulator), simulator.max_steps, spec.observation_size
-    step, truncated, measure = functions.step, functions.truncated, build_measure(functions)
-    network = build_network(spec)
+    size, network = spec.observation_size, build_network(spec)
     load, advance, outputs_of = network.load, network.advance, network.outputs
     any_features, note_state = spec.action_features > 0, _build_note_state(spec)
     sample, offset = build_sampling(spec.action_space, log_std_offset(spec)).sample, feature_weights_offset(spec)
-    begin, (read_observation, read_choices) = build_begin(simulator, spec), build_readers(simulator, functions)
+    read_observation, read_choices = build_readers(simulator, compile_functions(simulator))
+    begin, make_step = build_begin(simulator, spec), build_make_step(simulator)
     row_size, row_dtype = row_of(spec.action_space)
 
     @njit(nogil=True)
@@ -69,25 +66,16 @@ def _build_collect_masked(simulator: Simulator, spec: PolicySpec) -> Function:
                 if any_features:
                     add_action_features(outputs, rows.features[i, t], mask, actor_params, offset)
                 action, log_prob = sample(outputs, actor_params, mask, generators[i][1], rows.actions[i, t], action_row)
-                if not np.isfinite(log_prob):
-                    statuses[i] = POLICY_NOT_FINITE
+                made = make_step(state, parameters, action, log_prob, generators[i][0], ages[i])
+                if made.status != OK:
+                    statuses[i] = made.status
                     continue
-                time, control = measure(state, parameters)
-                reward, terminated = step(state, parameters, action, generators[i][0])
-                arrays.rewards[i] += reward
-                if not np.isfinite(reward):
-                    statuses[i] = REWARD_NOT_FINITE
-                    continue
-                next_rows[i], ages[i] = t + 1, ages[i] + 1
-                cut = not terminated and (ages[i] == max_steps or truncated(state, parameters))
-                new_time, new_control = measure(state, parameters)
-                rows.log_probs[i, t], rows.rewards[i, t] = log_prob, reward
-                rows.elapsed[i, t], rows.control_variate[i, t] = new_time - time, new_control - control
-                rows.terminated[i, t], rows.truncated[i, t] = terminated, cut
+                record(arrays, i, t, log_prob, made)
                 statuses[i] = read_observation(state, parameters, guarded, rows.observations[i, t + 1])
-                if explores and not (terminated or cut) and statuses[i] == OK:
+                going_on = not (made.terminated or made.truncated) and statuses[i] == OK
+                if explores and going_on:
                     note_find(arrays.finds, i, state, rows.observations[i, t + 1], ages[i], actor_params)
-                if not (terminated or cut or t + 1 == end) and statuses[i] == OK:  # a last mask may be empty
+                if going_on and t + 1 != end:  # a last mask may be empty
                     statuses[i] = read_choices(state, parameters, rows.masks[i, t + 1], rows.features[i, t + 1])
                     if statuses[i] == OK:
                         order[remaining], remaining = i, remaining + 1
@@ -140,14 +128,3 @@ def _build_note_state(spec: PolicySpec) -> Function:
                 rows.states[i, t // chunk, :] = policy_states[i]
 
     return note_state
-
-
-def build_measure(functions: Compiled) -> Function:
-    """Compile ``measure(state, parameters) -> (time, control variate)``, whose increments are recorded."""
-    time, control_variate = functions.time, functions.control_variate
-
-    @njit(nogil=True)
-    def measure(state, parameters):  # type: ignore[no-untyped-def]
-        return time(state, parameters), control_variate(state, parameters)
-
-    return measure

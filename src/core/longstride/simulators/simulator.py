@@ -141,8 +141,14 @@ class Simulator:
         return None
 
     def unit_of(self, metric: str) -> str:
-        """Return the unit of a metric or of the return; empty where it is not known."""
-        return self.metric_units.get(metric, "reward" if metric == "return" else "")
+        """Return the unit of a metric; empty if it is not known, and for the return."""
+        return self.metric_units.get(metric, "")
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """Names of the metrics of one number that ``episode_metrics`` may fill."""
+        dtype = np.dtype(self.metrics_dtype or [])
+        return tuple(name for name in dtype.names or () if not dtype[name].shape)
 
     def description(self) -> dict[str, Any]:
         """Return the JSON values in a checkpoint that must be the same in the simulator that loads it."""

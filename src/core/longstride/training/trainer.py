@@ -127,9 +127,14 @@ class Trainer:
         for line in filter(None, [*self.collector.take_lines(), *lines, grown]):
             progress.say(line)
         record = iteration_record(self.iteration, collected, report, coefficients, self.ranks)
-        units = {name: unit for name in record["metrics"] if (unit := self.simulator.unit_of(name))}
-        record |= {"units": units, "gamma": self.rewards.discount, **self.length.figures(), **health._asdict()}
-        record |= {"entropy_share": self.entropy.share, "entropy_target": self.entropy.at(share_done)}
+        record |= {
+            "units": dict(self.simulator.metric_units),
+            "gamma": self.rewards.discount,
+            **self.length.figures(),
+            **health._asdict(),
+            "entropy_share": self.entropy.share,
+            "entropy_target": self.entropy.at(share_done),
+        }
         return record | self.collector.figures()
 
     @property

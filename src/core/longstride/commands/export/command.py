@@ -18,7 +18,15 @@ from longstride.commands.export.parity import Difference, Played, differences, l
 from longstride.commands.export.steps import Steps, random_steps, recorded_steps
 from longstride.errors import UserError
 from longstride.policies.export.c_source import c_files
-from longstride.policies.export.contract import C_HEADER, C_SOURCE, ONNX, TENSORS, contract_of, safetensors_bytes
+from longstride.policies.export.contract import (
+    C_HEADER,
+    C_SOURCE,
+    ONNX,
+    README,
+    TENSORS,
+    contract_of,
+    safetensors_bytes,
+)
 from longstride.policies.export.labels import Labels, read_labels
 from longstride.policies.export.readme import readme_of
 from longstride.policies.spec import PolicySpec
@@ -72,6 +80,7 @@ def run_export(
     _write(exported, formats or FORMATS, say)
     steps, origin = _steps(exported, settings.config.seed, say)
     same = _compare(exported, steps, origin, console, say)
+    _say_how_to_act(exported, say)
     say(f"Written to {exported.folder.path}: {', '.join(sorted(exported.folder.written))}.")
     if exported.missing and formats:
         raise UserError(exported.missing[0])
@@ -124,7 +133,7 @@ def _write(exported: _Exported, formats: Sequence[str], say: Say) -> None:
     if "safetensors" in formats:
         folder.write(TENSORS, safetensors_bytes(spec, params))
     if "c" in formats:
-        files = c_files(spec, params, exported.labels, exported.title)
+        files = c_files(spec, params, exported.labels, exported.title, exported.contract["draws"])
         folder.write(C_SOURCE, files.source.encode())
         folder.write(C_HEADER, files.header.encode())
     if "onnx" in formats:
@@ -139,6 +148,13 @@ def _write(exported: _Exported, formats: Sequence[str], say: Say) -> None:
     exported.contract["files"] = sorted(folder.written)
     folder.write_readme(readme_of(spec, exported.contract, exported.title, sorted(folder.written)))
     folder.write_contract(exported.contract)  # whole also where the comparison fails
+
+
+def _say_how_to_act(exported: _Exported, say: Say) -> None:
+    """Say whether draws are better, and which form gives the likeliest action alone."""
+    only = f" {ONNX} returns the likeliest action alone; the program in {README} draws from its other output."
+    drawn = exported.contract["draws"] and ONNX in exported.folder.written
+    say(exported.contract["acting"] + (only if drawn else ""))
 
 
 def _lacks(error: ImportError) -> str:

@@ -22,7 +22,7 @@ def settings_text(config: Config) -> str:
     """Return a hyperparameters.py with the values of a Config."""
     parts = [_HEAD]
     for title, settings in GROUPS.items():
-        parts.append(f"# {'-' * 94} {title}\n")
+        parts.append(f"# {'-' * 80} {title}\n")
         for name, field in settings.model_fields.items():
             comment = textwrap.wrap(
                 meaning(field), _WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False

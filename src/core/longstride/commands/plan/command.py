@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from longstride.commands.plan.card_use import use_in_words
 from longstride.commands.plan.report import PlanReport, make_report, print_report
 from longstride.commands.plan.time_estimate import Estimate, estimate_budget
 from longstride.config import Config
@@ -94,6 +95,8 @@ def _verdict(report: PlanReport) -> list[str]:
     if report.prediction.update_seconds is not None:
         time = format_duration(report.prediction.update_seconds)
         lines.append(f"Predicted update: {time}, not measured; expect up to several times that.")
+        if report.use and report.prediction.binding:
+            lines += use_in_words(report.use[0], report.prediction.binding, report.use[1:])
         lines += [in_words(report.second, report.plan.parallel_episodes)] if report.second else []
     elif report.gpu:
         lines.append(f"The {where} is not in the catalogue: its time is not predicted.")

@@ -6,6 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from longstride.commands.plan.card_use import CardUse, larger_uses, use_of
 from longstride.hardware.planning import host_memory, roofline
 from longstride.hardware.planning.choices import has_room, room_for_samples
 from longstride.hardware.planning.gpu_catalog import UNCONFIRMED, card_of
@@ -51,6 +52,7 @@ class PlanReport:
     changes: list[Change]  # they save memory
     enough: str  # a flag with which the run fits; empty where it fits as it is, or where none is known
     second: SecondGpu | None  # what a second GPU would bring; None where its time is not predicted
+    use: list[CardUse]  # the card's use by the run, then by larger ones; empty where its time is not predicted
 
     @property
     def context_bytes(self) -> int:
@@ -84,6 +86,8 @@ def make_report(setup: Setup, machine: Machine) -> PlanReport:
         fits = host_memory.has_room(settings.rollout, machine, False, memory.peak)
     room = room_for_samples(settings, machine, gpu, wanted.precision != "fp32")
     prediction = predict_update(spec, wanted, gpu, samples, setup.config.num_epochs)
+    largest = auto_batch_size(samples, room, LARGEST_BATCH) if fits else 0
+    use = use_of(prediction, samples) if fits else []
     return PlanReport(
         plan=plan,
         wanted=wanted,
@@ -92,11 +96,12 @@ def make_report(setup: Setup, machine: Machine) -> PlanReport:
         memory=memory,
         room=int((gpu.usable_bytes if gpu else machine.free_bytes) * SAFETY),
         largest_microbatch=min(room, samples),
-        largest_minibatch=auto_batch_size(samples, room, LARGEST_BATCH) if fits else 0,
+        largest_minibatch=largest,
         prediction=prediction,
         changes=_changes(spec, wanted, gpu, samples, instances, not setup.size.first),
         enough="" if fits else _enough(setup, gpu, instances) if gpu else flags_that_fit(setup, machine),
         second=second_gpu_of(prediction, spec, gpu),
+        use=[*use, *(larger_uses(setup, machine, gpu, largest) if use and gpu else [])],
     )
 
 

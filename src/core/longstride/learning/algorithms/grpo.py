@@ -12,7 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from longstride.learning.advantages import Total
-from longstride.learning.algorithms.interface import AnySamples, Loss, PolicyOutputs, RolloutBatch, Targets
+from longstride.learning.algorithms.interface import Loss, PolicyOutputs, RolloutBatch, Samples, Targets
 from longstride.learning.algorithms.ppo import LossTerms, PolicyTerms, PpoCoefficients, policy_terms, total_loss
 from longstride.learning.group_advantages import group_advantages
 
@@ -59,7 +59,7 @@ class Grpo:
         scaled, figures = _of_unit_size(advantages, learned_from, rollout.total), _everywhere(figures, rollout.total)
         return Targets(scaled, np.zeros_like(scaled), learned_from, figures)
 
-    def loss(self, outputs: PolicyOutputs, samples: AnySamples, weights: Tensor, coefficients: PpoCoefficients) -> Loss:
+    def loss(self, outputs: PolicyOutputs, samples: Samples, weights: Tensor, coefficients: PpoCoefficients) -> Loss:
         """Return PPO's loss without a critic; see the protocol."""
         terms = policy_terms(outputs, samples, weights, coefficients.clip_range)
         return Loss(total_loss(LossTerms(value_loss=0.0, **terms._asdict()), coefficients), terms)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from longstride.learning.advantages import control_variate_coefficient, gae, standardise
-from longstride.learning.algorithms.interface import AnySamples, Loss, PolicyOutputs, RolloutBatch, Targets
+from longstride.learning.algorithms.interface import Loss, PolicyOutputs, RolloutBatch, Samples, Targets
 from longstride.policies.distributions import to_float32
 
 
@@ -85,27 +85,25 @@ class Ppo:
             returns.append(gae(*arrays, value_lambda)[1])
         return Targets(standardise(np.concatenate(advantages), rollout.total), np.concatenate(returns))
 
-    def loss(self, outputs: PolicyOutputs, samples: AnySamples, weights: Tensor, coefficients: PpoCoefficients) -> Loss:
+    def loss(self, outputs: PolicyOutputs, samples: Samples, weights: Tensor, coefficients: PpoCoefficients) -> Loss:
         """Return the total loss of some samples and its terms; see the protocol."""
         terms = loss_terms(outputs, samples, weights, coefficients)
         return Loss(total_loss(terms, coefficients), terms)
 
 
-def loss_terms(
-    outputs: PolicyOutputs, samples: AnySamples, weights: Tensor, coefficients: PpoCoefficients
-) -> LossTerms:
+def loss_terms(outputs: PolicyOutputs, samples: Samples, weights: Tensor, coefficients: PpoCoefficients) -> LossTerms:
     """Return the terms of the loss of B samples with weights float32[B], float32 scalars."""
     errors = (to_float32(outputs.values) - samples.returns).square()
     return LossTerms(**_terms(outputs, samples, weights, coefficients.clip_range, {"value_loss": 0.5 * errors}))
 
 
-def policy_terms(outputs: PolicyOutputs, samples: AnySamples, weights: Tensor, clip_range: Any) -> PolicyTerms:
+def policy_terms(outputs: PolicyOutputs, samples: Samples, weights: Tensor, clip_range: Any) -> PolicyTerms:
     """Return those of the terms of the loss that need no critic."""
     return PolicyTerms(**_terms(outputs, samples, weights, clip_range, {}))
 
 
 def _terms(
-    outputs: PolicyOutputs, samples: AnySamples, weights: Tensor, clip_range: Any, further: dict[str, Tensor]
+    outputs: PolicyOutputs, samples: Samples, weights: Tensor, clip_range: Any, further: dict[str, Tensor]
 ) -> dict[str, Tensor]:
     """Return the policy's terms and the weighted sums of further figures, float32[B] by name."""
     log_ratio = outputs.log_probs - samples.log_probs

@@ -16,8 +16,6 @@ import torch
 from torch import Tensor
 
 from longstride.learning.minibatches import Minibatches
-from longstride.policies.memory import Memory
-from longstride.policies.spec import CHUNK
 
 
 class ChunkRows(NamedTuple):
@@ -51,51 +49,34 @@ def chunk_rows(steps: Sequence[int], chunk: int, context: int = 0) -> ChunkRows:
     return ChunkRows(np.concatenate(rows), np.concatenate(valid), np.array(counts), starts)
 
 
-class ChunkedSamples(NamedTuple):
-    """Samples of a policy with memory: those of a rollout, or those of the C chunks of a minibatch.
+class Chunks(NamedTuple):
+    """The part of samples that a policy with memory needs: those of a rollout, or the C chunks of a minibatch.
 
-    The first columns are those of :class:`longstride.learning.algorithms.interface.Samples`, but for the states, which
-    are those before chunks. Of a minibatch they have B = C * K rows, a chunk after another.
+    A minibatch has B = C * K steps, a chunk after another.
 
     Attributes:
         states: float32[kept, state_size], the actor's states that are kept; of a minibatch those before its C chunks.
-        begins: bool[B, 1], whether a step is the first of an episode.
         critic_states: float32[kept, critic_state_size], the same of the critic.
+        begins: bool[B, 1], whether a step is the first of an episode.
         rows: int64[C, K], steps of each chunk.
         valid: float32[C, K], 1 for each step that counts, 0 for context and padding.
         starts: int64[C], which state is the one before each chunk; -1 for one of zeros.
     """
 
-    observations: Tensor
-    actions: Tensor
-    log_probs: Tensor
-    masks: Tensor
-    features: Tensor
     states: Tensor
-    advantages: Tensor
-    returns: Tensor
-    values: Tensor
-    begins: Tensor
     critic_states: Tensor
+    begins: Tensor
     rows: Tensor
     valid: Tensor
     starts: Tensor
 
-    @property
-    def chunk(self) -> int:
-        """Most steps of a chunk that count."""
-        return min(self.rows.shape[1], CHUNK)
+    def at(self, indices: Tensor) -> "Chunks":
+        """Return the chunks at int64[S] indices."""
+        rows, valid, starts = (column.index_select(0, indices) for column in (self.rows, self.valid, self.starts))
+        states, critic_states = (self._before(kept, starts) for kept in (self.states, self.critic_states))
+        return Chunks(states, critic_states, self.begins.index_select(0, rows.flatten()), rows, valid, starts)
 
-    def at(self, indices: Tensor) -> "ChunkedSamples":
-        """Return the samples of the chunks at int64[S] indices."""
-        chunks = {name: getattr(self, name).index_select(0, indices) for name in _OF_CHUNKS}
-        for name in ("states", "critic_states"):
-            chunks[name] = self._states_before(getattr(self, name), chunks["starts"])
-        steps = chunks["rows"].flatten()
-        others = {name: getattr(self, name).index_select(0, steps) for name in self._fields if name not in chunks}
-        return ChunkedSamples(**chunks, **others)
-
-    def _states_before(self, kept: Tensor, starts: Tensor) -> Tensor:
+    def _before(self, kept: Tensor, starts: Tensor) -> Tensor:
         """Return float32[C, S], the states before some chunks."""
         if len(kept) == len(self.rows):  # each chunk has one
             return kept.index_select(0, starts)
@@ -111,20 +92,6 @@ class ChunkedSamples(NamedTuple):
         """Return float32[S], the share of each chunk at some indices in the mean over all of their steps."""
         counts = self.valid.index_select(0, indices).sum(dim=1)
         return counts / counts.sum().clamp(min=1.0)
-
-    @property
-    def actor_memory(self) -> Memory:
-        """What the actor knows beside the observations of a minibatch."""
-        return Memory(self.states, self.begins)
-
-    @property
-    def critic_memory(self) -> Memory:
-        """What the critic knows."""
-        return Memory(self.critic_states, self.begins)
-
-
-_OF_CHUNKS = "rows", "valid", "starts"
-"""Columns with a row for each chunk."""
 
 
 def weighted(minibatches: Minibatches, sizes: np.ndarray, room: np.ndarray) -> Minibatches:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from longstride.learning.algorithms.interface import AnySamples, Loss
+from longstride.learning.algorithms.interface import Loss, Samples
 from longstride.learning.algorithms.ppo import Ppo, PpoCoefficients
 from longstride.learning.step_costs.counter import Amount, OperationCounter, Total, total
 from longstride.learning.step_costs.fusion import fused
@@ -70,7 +70,7 @@ def _gradient(spec: PolicySpec, sizes: Sizes, half: bool, checkpointing: bool) -
     with _counter(spec, sizes, half) as counter, torch.enable_grad():
         begins: list[int] = []
 
-        def loss_of(samples: AnySamples, weights: Tensor, tensors: Mapping[str, Tensor]) -> Loss:
+        def loss_of(samples: Samples, weights: Tensor, tensors: Mapping[str, Tensor]) -> Loss:
             begins.append(len(counter.operations))
             return stepper.loss(samples, weights, tensors)
 

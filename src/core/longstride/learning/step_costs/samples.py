@@ -7,9 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from longstride.learning.algorithms.interface import AnySamples, Samples
-from longstride.learning.listed.samples import ListedSamples
-from longstride.learning.memory.chunks import ChunkedSamples
+from longstride.learning.algorithms.interface import Samples
+from longstride.learning.listed.lists import Lists
+from longstride.learning.memory.chunks import Chunks
 from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec import PolicySpec
 
@@ -66,7 +66,7 @@ def rows_of(spec: PolicySpec, sizes: Sizes) -> dict[int, float]:
     return {sizes.units: 1.0 / (sizes.steps + spec.context), sizes.listed: max(spec.expected_actions, 1.0)}
 
 
-def new_samples(spec: PolicySpec, sizes: Sizes) -> AnySamples:
+def new_samples(spec: PolicySpec, sizes: Sizes) -> Samples:
     """Return a rollout of zeros that is one minibatch."""
 
     def new(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -78,24 +78,22 @@ def new_samples(spec: PolicySpec, sizes: Sizes) -> AnySamples:
         "actions": new(steps, *spec.action_space.shape, dtype=_dtype_of_actions(spec)),
         "masks": new(steps, spec.mask_size, dtype=torch.bool),
         "features": new(steps, spec.mask_size, spec.action_features),
-        "states": new(kept, spec.state_size),
         **{name: new(steps) for name in ("log_probs", "advantages", "returns", "values")},
     }
+    chunks, lists, rows = None, None, (sizes.units, spec.context + sizes.steps)
     if spec.scores_actions:
-        places = {name: new(steps, dtype=torch.int64) for name in ("actions", "begins", "counts")}
-        lists = {"features": new(sizes.listed, spec.action_features), "masks": new(0, dtype=torch.int64)}
-        return ListedSamples(**{**columns, **lists, **places})
-    if not spec.has_memory:
-        return Samples(**columns)
-    rows = sizes.units, spec.context + sizes.steps
-    return ChunkedSamples(
-        **columns,
-        begins=new(steps, 1, dtype=torch.bool),
-        critic_states=new(kept, spec.critic_state_size),
-        rows=new(*rows, dtype=torch.int64),
-        valid=new(*rows),
-        starts=new(sizes.units, dtype=torch.int64),
-    )
+        ids = (new(n, dtype=torch.int64) for n in (0, steps, steps))
+        lists = Lists(new(sizes.listed, spec.action_features), *ids)
+    if spec.has_memory:
+        chunks = Chunks(
+            states=new(kept, spec.state_size),
+            critic_states=new(kept, spec.critic_state_size),
+            begins=new(steps, 1, dtype=torch.bool),
+            rows=new(*rows, dtype=torch.int64),
+            valid=new(*rows),
+            starts=new(sizes.units, dtype=torch.int64),
+        )
+    return Samples(**columns, chunks=chunks, lists=lists)
 
 
 def _dtype_of_actions(spec: PolicySpec) -> torch.dtype:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from longstride.errors import UserError
 from longstride.hardware.types import CAPTURED, COMPILED_BY_TORCH, Execution, Precision
-from longstride.learning.algorithms.interface import AnySamples
+from longstride.learning.algorithms.interface import Samples
 from longstride.learning.device_transfer import synchronise
 from longstride.learning.distributed.ranks import ALONE
 from longstride.learning.minibatches import Minibatches, steady_size
@@ -95,7 +95,7 @@ def difference(result: StepResult, expected: StepResult, tolerance: float | None
 class Snapshot:
     """The state before trials on an epoch's minibatches, which steps change and :meth:`put_back` restores."""
 
-    def __init__(self, stepper: TorchStepper, rollout: AnySamples, minibatches: Minibatches) -> None:
+    def __init__(self, stepper: TorchStepper, rollout: Samples, minibatches: Minibatches) -> None:
         self._stepper, self.rollout, self.minibatches = stepper, rollout, minibatches
         self._scale: dict[str, Any] = stepper.scaler.state_dict()
         # FP16's scale may still be too large for any step to be taken, and then there would be little to compare.
@@ -175,7 +175,7 @@ class StepRunner:
             self._slots = steady_size(size, self._largest)
         return self._slots
 
-    def epoch(self, rollout: AnySamples, minibatches: Minibatches) -> Tensor:
+    def epoch(self, rollout: Samples, minibatches: Minibatches) -> Tensor:
         """Take the steps of an epoch; return their reports, float32[M, columns], on the device."""
         if self._untried:
             self._choose(rollout, minibatches)
@@ -192,7 +192,7 @@ class StepRunner:
             self.executor.use("eager")
         return self.executor.run(rollout, minibatches.without_padding())
 
-    def _choose(self, rollout: AnySamples, minibatches: Minibatches) -> None:
+    def _choose(self, rollout: Samples, minibatches: Minibatches) -> None:
         """Try all executions, restore the state, and use the fastest that does what eager steps do."""
         begin, stepper = self._clock(), self.executor.torch_stepper
         ranks, stepper.ranks = stepper.ranks, ALONE  # a rank whose trial fails must not leave the others waiting

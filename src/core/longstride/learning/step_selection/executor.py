@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from longstride.hardware.types import CAPTURED, COMPILED_BY_TORCH, Execution
-from longstride.learning.algorithms.interface import AnySamples
+from longstride.learning.algorithms.interface import Samples
 from longstride.learning.device_transfer import upload
 from longstride.learning.minibatches import Minibatches
 from longstride.learning.steps.cuda_graph import CudaGraphs, GraphedEpochs, Graphs
@@ -52,7 +52,7 @@ class Executor:
         if self._graph is not None:
             self._graph.drop()
 
-    def prepare(self, rollout: AnySamples, minibatches: Minibatches) -> None:
+    def prepare(self, rollout: Samples, minibatches: Minibatches) -> None:
         """Compile or capture what :meth:`run` needs for such minibatches and is missing, without changing anything.
 
         Raises:
@@ -70,7 +70,7 @@ class Executor:
                 )
                 self._compiled_for = shapes
 
-    def run(self, rollout: AnySamples, minibatches: Minibatches) -> Tensor:
+    def run(self, rollout: Samples, minibatches: Minibatches) -> Tensor:
         """Take the steps of an epoch; return their reports, float32[M, columns], on the device."""
         if self.execution in CAPTURED:
             return self._captured.run(minibatches, self._weights_of(minibatches))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from longstride.learning.algorithms.interface import AnySamples
+from longstride.learning.algorithms.interface import Samples
 from longstride.learning.distributed.ranks import any_of
 from longstride.learning.minibatches import Minibatches
 from longstride.learning.steps.interface import report_columns
@@ -101,7 +101,7 @@ class GraphBuffers(NamedTuple):
         self.weights[: minibatches.steps].copy_(weights)
         self.position.zero_()
 
-    def step(self, stepper: TorchStepper, rollout: AnySamples) -> None:
+    def step(self, stepper: TorchStepper, rollout: Samples) -> None:
         """Take the step of this minibatch and move to the next; a capture holds this."""
         indices, weights = (buffer.index_select(0, self.position)[0] for buffer in (self.indices, self.weights))
         report = stepper.step_without_retry(rollout, indices, weights)
@@ -129,12 +129,12 @@ class GraphedEpochs:
         self._buffers = self._replay = None
         self._stepper.optimizer.drop_gradients()
 
-    def prepare(self, rollout: AnySamples, rows: int, size: int) -> None:
+    def prepare(self, rollout: Samples, rows: int, size: int) -> None:
         """Capture a step for so many minibatches (rows) of a size, unless the captured one still holds.
 
         Where memory runs out, the microbatch halves.
         """
-        whole, ranks = type(rollout)(*map(_whole, rollout)), self._stepper.ranks
+        whole, ranks = rollout.map(_whole), self._stepper.ranks
         stale = self._buffers is None or rows > len(self._buffers.reports) or self._key_of(whole, size) != self._key
         if any_of(stale, ranks.sums):  # the runs before a capture add up gradients, too, so that all ranks make them
             memory, gives_up = self._stepper.memory, self._stepper.memory.gives_up
@@ -156,7 +156,7 @@ class GraphedEpochs:
             self._replay()
         return self._buffers.reports[: minibatches.steps].clone()
 
-    def _capture(self, rollout: AnySamples, rows: int, size: int) -> None:
+    def _capture(self, rollout: Samples, rows: int, size: int) -> None:
         self.drop()
         stepper, columns = self._stepper, len(report_columns(self._stepper.algorithm))
         buffers = GraphBuffers.empty(max(rows + rows // 16, _LEAST_ROWS), size, columns, stepper.device)
@@ -172,10 +172,10 @@ class GraphedEpochs:
         self._buffers, self._replay, self._key = buffers, replay, self._key_of(rollout, size)
         self.captures += 1
 
-    def _key_of(self, rollout: AnySamples, size: int) -> tuple[Any, ...]:
+    def _key_of(self, rollout: Samples, size: int) -> tuple[Any, ...]:
         """Return all that a graph holds and that can change."""
         stepper = self._stepper
-        addresses = [(t.data_ptr(), t.shape if t.numel() else t.shape[1:]) for t in rollout]
+        addresses = [(t.data_ptr(), t.shape if t.numel() else t.shape[1:]) for t in rollout.tensors]
         key = size, stepper.precision, stepper.memory.microbatch, stepper.scaler, [*stepper.zeros], addresses
         return *key, stepper.ranks.size
 

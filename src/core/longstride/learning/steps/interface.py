@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from longstride.hardware.types import Execution, Precision
-from longstride.learning.algorithms.interface import Algorithm, AnySamples
+from longstride.learning.algorithms.interface import Algorithm, Samples
 from longstride.learning.distributed.ranks import Ranks
 from longstride.learning.oom_recovery import OomRetry
 from longstride.learning.schedule import Coefficients
@@ -81,14 +81,14 @@ class Stepper(Protocol):
     scaler: torch.amp.GradScaler
     ranks: Ranks
 
-    def step(self, rollout: AnySamples, indices: Tensor, weights: Tensor) -> Tensor:
+    def step(self, rollout: Samples, indices: Tensor, weights: Tensor) -> Tensor:
         """Take one optimiser step on some samples of the rollout, or none where loss or gradient is not finite.
 
         Indices are int64[S], weights float32[S], the share of each in the minibatch. It returns the report of the
         minibatch before the step, float32[columns], still on the device; see :func:`by_name`.
         """
 
-    def actor_gradient(self, rollout: AnySamples, indices: Tensor) -> Tensor:
+    def actor_gradient(self, rollout: Samples, indices: Tensor) -> Tensor:
         """Return float32[actor's parameters], the gradient of the mean loss of samples at int64[S] indices.
 
         Other ranks have no part in it. Nothing changes; the order of the parameters is that of the model.

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from longstride.hardware.types import Precision
-from longstride.learning.algorithms.interface import Algorithm, AnySamples, Loss, PolicyOutputs
+from longstride.learning.algorithms.interface import Algorithm, Loss, PolicyOutputs, Samples
 from longstride.learning.distributed.add_minibatch import add_minibatch
 from longstride.learning.distributed.ranks import ALONE, Ranks
 from longstride.learning.oom_recovery import OomRetry
@@ -21,7 +21,7 @@ from longstride.learning.torch_settings import grad_scaler
 from longstride.policies.networks import ActorCritic
 from longstride.policies.parameter_layout import LOG_STD
 
-LossFunction = Callable[[AnySamples, Tensor, Mapping[str, Tensor]], Loss]
+LossFunction = Callable[[Samples, Tensor, Mapping[str, Tensor]], Loss]
 """``(samples, weights, parameters by name) -> loss``, weights float32[B]."""
 
 
@@ -119,26 +119,26 @@ class TorchStepper:
     def _state(self) -> list[Tensor]:
         return [tensor for part in self._slices for tensor in self.optimizer.state(part).values()]
 
-    def step(self, rollout: AnySamples, indices: Tensor, weights: Tensor) -> Tensor:
+    def step(self, rollout: Samples, indices: Tensor, weights: Tensor) -> Tensor:
         """Take one optimiser step, or none where loss or gradient is not finite; return its report."""
         return self.apply(*self._with_retry(rollout, indices, weights))
 
-    def actor_gradient(self, rollout: AnySamples, indices: Tensor) -> Tensor:
+    def actor_gradient(self, rollout: Samples, indices: Tensor) -> Tensor:
         """Return the actor's gradient of the mean loss of some samples."""
         weights = rollout.shares(indices)
         gradient, _ = self._with_retry(rollout, indices, weights)
         return gradient[self._slices["actor"]] / self.scaler.get_scale()
 
-    def _with_retry(self, rollout: AnySamples, indices: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    def _with_retry(self, rollout: Samples, indices: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Return what :meth:`gradients` does; where memory runs out, the microbatch halves."""
         steps = len(indices) * rollout.chunk
         return self.memory.run("gradients", steps, lambda: self.gradients(rollout, indices, weights))
 
-    def step_without_retry(self, rollout: AnySamples, indices: Tensor, weights: Tensor) -> Tensor:
+    def step_without_retry(self, rollout: Samples, indices: Tensor, weights: Tensor) -> Tensor:
         """Do what :meth:`step` does, but pass on the error when memory runs out."""
         return self.apply(*self.gradients(rollout, indices, weights))
 
-    def gradients(self, rollout: AnySamples, indices: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    def gradients(self, rollout: Samples, indices: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Return the gradient of a minibatch and float32[1 + terms], its total loss and loss terms.
 
         The gradient, scaled in FP16, is float32 in the layout of the model; places without a parameter hold any number.
@@ -164,12 +164,12 @@ class TorchStepper:
         gradient.add_(flat)
         return gradient, torch.where(self._is_maximum, torch.maximum(report, other), report + other)
 
-    def microbatch_gradient(self, rollout: AnySamples, indices: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    def microbatch_gradient(self, rollout: Samples, indices: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Return the gradient of one microbatch and its report; see :meth:`gradients`."""
         loss = self.loss_of(rollout, indices, weights)
         return self.report_of(loss, self.gradients_of(loss))
 
-    def loss_of(self, rollout: AnySamples, indices: Tensor, weights: Tensor) -> Loss:
+    def loss_of(self, rollout: Samples, indices: Tensor, weights: Tensor) -> Loss:
         """Return the loss of one microbatch."""
         # No name holds the gathered samples: most of them are free before the backward pass.
         return (self._other_loss or self.loss)(*_gathered(rollout, indices, weights), self.leaves)
@@ -195,17 +195,17 @@ class TorchStepper:
         skipped = self.optimizer.step(parts, report[self._columns.index(TOTAL)], self.scaler)
         return torch.cat([report, skipped.reshape(1)])
 
-    def loss(self, samples: AnySamples, weights: Tensor, tensors: Mapping[str, Tensor] | None = None) -> Loss:
+    def loss(self, samples: Samples, weights: Tensor, tensors: Mapping[str, Tensor] | None = None) -> Loss:
         """Return the loss of some samples with weights float32[B], by the model's parameters or those given."""
         held = self.model.tensors if tensors is None else tensors
         normalised = self.model.normalise(samples.observations)
-        logits = self._evaluate(self.model.logits, normalised, samples.features, held, samples.actor_memory)
+        logits = self._evaluate(self.model.logits, normalised, samples.described, held, samples.actor_memory)
         if self.algorithm.needs_critic:
             values = self._evaluate(self.model.values, normalised, held, samples.critic_memory)
         else:
             values = normalised.new_empty(0)
         log_std = held.get(LOG_STD, self.model.log_std)
-        evaluated = self.model.distribution(logits, log_std, samples.masks, samples.actions)
+        evaluated = self.model.distribution(logits, log_std, *samples.choices)
         # Tensors, and not numbers: torch's compiler would compile anew for each of their values.
         return self.algorithm.loss(PolicyOutputs(logits, *evaluated, values), samples, weights, self._coefficients)
 
@@ -217,7 +217,7 @@ class TorchStepper:
         return outputs
 
 
-def _gathered(rollout: AnySamples, indices: Tensor, weights: Tensor) -> tuple[AnySamples, Tensor]:
+def _gathered(rollout: Samples, indices: Tensor, weights: Tensor) -> tuple[Samples, Tensor]:
     """Return the samples of a minibatch and float32[B], the weight of each of their steps."""
     samples = rollout.at(indices)
     return samples, samples.spread(weights)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from longstride.escaping import c_string
+from longstride.policies.export.c_draw import ADD_NOISE, DRAWN, NORMAL, UNIFORM
 from longstride.policies.export.c_text import (
     ACT,
     ALLOWS,
@@ -19,7 +20,7 @@ from longstride.policies.export.c_text import (
     TANH,
     array_text,
 )
-from longstride.policies.export.contract import FORBIDDEN
+from longstride.policies.export.contract import FORBIDDEN, deviations
 from longstride.policies.export.family import family_export
 from longstride.policies.export.labels import Label, Labels
 from longstride.policies.parameter_layout import FEATURE_WEIGHTS, LOG_STD, OBSERVATION_CLIP, layout_of
@@ -34,7 +35,7 @@ class CFiles(NamedTuple):
     header: str
 
 
-def c_files(spec: PolicySpec, params: np.ndarray, labels: Labels, title: str) -> CFiles:
+def c_files(spec: PolicySpec, params: np.ndarray, labels: Labels, title: str, draws: bool = False) -> CFiles:
     """Return a policy in C.
 
     Args:
@@ -42,19 +43,20 @@ def c_files(spec: PolicySpec, params: np.ndarray, labels: Labels, title: str) ->
         params: float32[*], the actor's part of the flat parameters.
         labels: names and units of the numbers; like the title they stand in string literals alone.
         title: line about where the policy comes from.
+        draws: whether draws are better than the likeliest actions, as ``POLICY_DRAWS``.
 
     Raises:
         UserError: the family cannot be exported.
     """
-    network, interface = family_export(spec).c_source(spec), _interface(spec, labels)
-    helpers = [LINEAR, network, FINITE, _step(spec), _act(spec.action_space)]
+    network, interface = family_export(spec).c_source(spec), _interface(spec, labels, draws)
+    helpers = [LINEAR, network, FINITE, _step(spec), *_choices(spec.action_space)]
     if any("policy_tanh(" in text for text in helpers):
         helpers.insert(0, TANH)
     parts = [interface, *_names(spec, labels, title), *_constants(spec, params), *helpers]
     return CFiles("\n\n".join(parts) + "\n", interface + "\n")
 
 
-def _interface(spec: PolicySpec, labels: Labels) -> str:
+def _interface(spec: PolicySpec, labels: Labels, draws: bool) -> str:
     """Return sizes and declarations."""
     space = spec.action_space
     is_box = isinstance(space, Box)
@@ -66,6 +68,7 @@ def _interface(spec: PolicySpec, labels: Labels) -> str:
         "STATE": spec.state_size,
     }
     defines = "\n".join(f"#define POLICY_{name}_SIZE {size}" for name, size in sizes.items())
+    defines += f"\n#define POLICY_DRAWS {draws:d} /* 1: policy_draw is better than policy_act, by an evaluation */"
     names = "\n".join(f"extern const char *const {array};" for array, _ in _labelled(spec, labels))
     text = INTERFACE.replace("DEFINES", defines).replace("NAMES\n", f"{names}\n" if names else "")
     return text.replace("KIND", "float" if is_box else "int").replace("OUTPUTS", "means" if is_box else "logits")
@@ -98,6 +101,7 @@ def _constants(spec: PolicySpec, params: np.ndarray) -> Iterator[str]:
         largest = np.finfo(np.float32).max
         for name, bounds in zip(("low", "high"), np.clip(spec.action_space.bounds, -largest, largest), strict=True):
             yield array_text(f"policy_{name}", bounds, "bounds of the action")
+        yield array_text("policy_deviation", deviations(spec, params), "standard deviations of draws")
         if not spec.action_space.squashed:
             yield array_text("policy_centre", spec.action_space.centre, "the action for a mean of 0")
             yield array_text("policy_scale", spec.action_space.scales, "what a mean of 1 adds to it")
@@ -131,15 +135,29 @@ def _step(spec: PolicySpec) -> str:
     return (f"{ALLOWS}\n\n" if masked else "") + text.replace("    \n", "")  # nothing comes after in some
 
 
-def _act(space: ActionSpace) -> str:
-    """Return ``policy_act``."""
+def _choices(space: ActionSpace) -> Iterator[str]:
+    """Yield ``policy_act`` and ``policy_draw``, each after what it calls."""
     if isinstance(space, Box):
         bounded = SQUASHED if space.squashed else CLIPPED
-        return ACT.replace("KIND", "float").replace("DECLARED", "int i;").replace("CHOOSE", bounded)
-    begin, lines = 0, []
-    for i, n in enumerate(space.choices):
-        chosen = f"policy_best(outputs + {begin}, mask ? mask + {begin} : mask, {n})"
-        lines.append(f"action[{i}] = {chosen};")
-        begin += n
-    act = ACT.replace("KIND", "int").replace("    DECLARED\n", "").replace("CHOOSE", "\n    ".join(lines))
-    return f"{BEST}\n\n{act}"
+        yield _choice("policy_act", "float", "int i;", bounded)
+        yield f"{UNIFORM}\n\n{NORMAL}"
+        yield _choice("policy_draw", "float", "int i;", ADD_NOISE + bounded)
+        return
+    for helpers, name, function, more in (
+        (BEST, "policy_act", "policy_best", ""),
+        (f"{UNIFORM}\n\n{DRAWN}", "policy_draw", "policy_drawn", ", random"),
+    ):
+        begin, lines = 0, []
+        for i, n in enumerate(space.choices):
+            chosen = f"{function}(outputs + {begin}, mask ? mask + {begin} : mask, {n}{more})"
+            lines.append(f"action[{i}] = {chosen};")
+            begin += n
+        yield helpers
+        yield _choice(name, "int", "", "\n    ".join(lines))
+
+
+def _choice(name: str, kind: str, declared: str, choose: str) -> str:
+    """Return a function that takes a step and ends with an action."""
+    indent = " " * len(f"int {name}(") + ("unsigned long long *random, " if name == "policy_draw" else "")
+    text = ACT.replace("NAME", name).replace("INDENT", indent).replace("KIND", kind).replace("CHOOSE", choose)
+    return text.replace("    DECLARED\n", f"    {declared}\n" if declared else "")

@@ -59,6 +59,14 @@ int policy_step(const float *observation, const unsigned char *mask, const float
 int policy_act(const float *observation, const unsigned char *mask, const float *features, float *state,
                KIND *action);
 
+/*
+ * One step that ends with a drawn action. Better than policy_act if POLICY_DRAWS is 1.
+ *
+ * random: the state of the random stream, any seed at first, which each call replaces. Threads need one each.
+ */
+int policy_draw(const float *observation, const unsigned char *mask, const float *features, float *state,
+                unsigned long long *random, KIND *action);
+
 #ifdef __cplusplus
 }
 #endif
@@ -144,8 +152,8 @@ int policy_step(const float *observation, const unsigned char *mask, const float
 }"""
 
 ACT = """\
-int policy_act(const float *observation, const unsigned char *mask, const float *features, float *state,
-               KIND *action)
+int NAME(const float *observation, const unsigned char *mask, const float *features, float *state,
+INDENTKIND *action)
 {
     float outputs[POLICY_OUTPUT_SIZE];
     int status = policy_step(observation, mask, features, state, outputs);

@@ -59,6 +59,7 @@ def contract_of(spec: PolicySpec, params: np.ndarray, labels: Labels, origin: di
         **origin,
         "inputs": _inputs(spec, labels),
         "outputs": _outputs(spec, labels),
+        "acting": acting_words(bool(origin.get("draws"))),
         "distribution": _distribution(spec, params),
         "normalization": {
             "formula": "x = clip((observation - observation_mean) * observation_scale, -limit, limit)",
@@ -72,6 +73,20 @@ def contract_of(spec: PolicySpec, params: np.ndarray, labels: Labels, origin: di
             "tensors": {name: list(layout.shapes[name]) for name in actor_tensors(spec, params)},
         },
     }
+
+
+def acting_words(draws: bool) -> str:
+    """Return the sentence about the better way to act."""
+    if draws:
+        return (
+            "Draw the actions: an evaluation has shown draws to be better for this policy than the likeliest actions."
+        )
+    return "Take the likeliest actions: no evaluation has shown draws to be better for this policy."
+
+
+def deviations(spec: PolicySpec, params: np.ndarray) -> np.ndarray:
+    """Return the standard deviations of the draws of real actions, float64[numbers]."""
+    return np.exp(actor_tensors(spec, params)[LOG_STD].astype(np.float64))
 
 
 def contract_bytes(contract: dict[str, Any]) -> bytes:
@@ -133,12 +148,11 @@ def _distribution(spec: PolicySpec, params: np.ndarray) -> dict[str, Any]:
     """Return what a sampled action is drawn from."""
     space = spec.action_space
     if isinstance(space, Box):
-        deviations = np.exp(actor_tensors(spec, params)[LOG_STD].astype(np.float64))
         low, high = ([x if math.isfinite(x) else None for x in bounds] for bounds in (space.low, space.high))
         onto = "low + (high - low) * (tanh(x) + 1) / 2" if space.squashed else "clip(centre + scale * x, low, high)"
         return {
             "kind": "gaussian",
-            "standard_deviation": deviations.tolist(),
+            "standard_deviation": deviations(spec, params).tolist(),
             "low": low,
             "high": high,
             "centre": space.centre.tolist(),

@@ -16,14 +16,15 @@ def readme_of(spec: PolicySpec, contract: dict[str, Any], title: str, files: lis
     Raises:
         UserError: the family cannot be exported.
     """
+    draws = bool(contract.get("draws"))
     rows = "\n".join(f"| `{name}` | {what} |" for name, what in _FILES.items() if name in files)
     parts = [
         f"# An exported policy\n{markdown_text(title)}\n\n| file | content |\n|---|---|\n{rows}",
         _meaning(spec, contract),
         _STEP_BY_STEP if spec.state_size else "",
-        _c_program(spec) if C_SOURCE in files else "",
-        _onnx_program(spec) if ONNX in files else "",
-        _numpy_program(spec) if TENSORS in files else "",
+        _c_program(spec, draws) if C_SOURCE in files else "",
+        _onnx_program(spec, contract) if ONNX in files else "",
+        _numpy_program(spec, contract) if TENSORS in files else "",
     ]
     return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
 
@@ -50,14 +51,18 @@ def _meaning(spec: PolicySpec, contract: dict[str, Any]) -> str:
         shape = ", ".join(map(str, each["shape"]))
         lines.append(f"| `{each['name']}` | {each['dtype']} | [{shape}] | {each['meaning']} |")
     sampled = contract["distribution"]["formula"]
-    better = " An evaluation has shown that draws are better for this policy." if contract.get("draws") else ""
-    lines += ["", f"`action` is greedy. A sampled action is drawn like this:{better}", "", f"    {sampled}"]
+    lines += [
+        "",
+        f"{contract['acting']} `action` is the likeliest one. A draw is made like this:",
+        "",
+        f"    {sampled}",
+    ]
     if any("elements" in each for each in [*contract["inputs"], *contract["outputs"]]):
         lines += ["", f"`{CONTRACT}` names each number."]
     return "\n".join(lines)
 
 
-def _c_program(spec: PolicySpec) -> str:
+def _c_program(spec: PolicySpec, draws: bool) -> str:
     is_box, memory, features = isinstance(spec.action_space, Box), spec.state_size > 0, spec.action_features > 0
     arrays = ["    float observation[POLICY_OBSERVATION_SIZE];"]
     if features:
@@ -67,8 +72,12 @@ def _c_program(spec: PolicySpec) -> str:
     if memory:
         arrays.append("    float state[POLICY_STATE_SIZE] = {0}; /* an episode begins */")
     arrays.append(f"    {'float' if is_box else 'int'} action[POLICY_ACTION_SIZE];")
-    arguments = f"observation, NULL, {'features' if features else 'NULL'}, {'state' if memory else 'NULL'}, action"
-    program = _C_PROGRAM.replace("ARRAYS", "\n".join(arrays)).replace("ARGUMENTS", arguments)
+    arguments = f"observation, NULL, {'features' if features else 'NULL'}, {'state' if memory else 'NULL'}"
+    if draws:
+        arrays.append("    unsigned long long random = 0; /* the seed of the draws */")
+        arguments += ", &random"
+    call = f"{'policy_draw' if draws else 'policy_act'}({arguments}, action)"
+    program = _C_PROGRAM.replace("ARRAYS", "\n".join(arrays)).replace("CALL", call)
     return program.replace("FORMAT", "%.9g" if is_box else "%d")
 
 
@@ -90,7 +99,7 @@ ARRAYS
         for (i = 0; i < POLICY_OBSERVATION_SIZE; i++)
             if (scanf("%f", &observation[i]) != 1)
                 return 0;
-        if (policy_act(ARGUMENTS) != POLICY_OK)
+        if (CALL != POLICY_OK)
             return 1;
         for (i = 0; i < POLICY_ACTION_SIZE; i++)
             printf("FORMAT ", action[i]);
@@ -105,7 +114,7 @@ cc -std=c99 -O2 main.c policy.c -o main
 """
 
 
-def _onnx_program(spec: PolicySpec) -> str:
+def _onnx_program(spec: PolicySpec, contract: dict[str, Any]) -> str:
     given, more = {"observation": "observation"}, []
     if not isinstance(spec.action_space, Box):
         more.append(f"mask = np.ones((1, {spec.action_space.outputs}), bool)  # everything is allowed")
@@ -118,8 +127,13 @@ def _onnx_program(spec: PolicySpec) -> str:
     if spec.state_size:
         more.append(f"state = np.zeros((1, {spec.state_size}), np.float32)  # an episode begins")
         given["state"], outputs = "state", "action, outputs, state"
+    chosen = ""
+    if contract.get("draws"):
+        more.append(_SEED)
+        chosen = "".join(f"    {line}\n" for line in ["outputs = outputs[0]", *_action_lines(spec, contract)])
     feed = ", ".join(f'"{name}": {value}' for name, value in given.items())
     program = _ONNX_PROGRAM.replace("ARRAYS", "\n".join(more)).replace("FEED", feed).replace("RETURNED", outputs)
+    program = program.replace("DRAWN", chosen)
     return program.replace("SIZE", str(spec.observation_size))
 
 
@@ -139,12 +153,12 @@ ARRAYS
 for line in sys.stdin:
     observation = np.array([line.split()], np.float32)  # [1, SIZE]
     RETURNED = session.run(None, {FEED})
-    print(*np.ravel(action))
+DRAWN    print(*np.ravel(action))
 ```
 """
 
 
-def _numpy_program(spec: PolicySpec) -> str:
+def _numpy_program(spec: PolicySpec, contract: dict[str, Any]) -> str:
     lines = ["x = (observation - p['observation_mean']) * p['observation_scale']".replace("'", '"')]
     lines += ["outputs, state = network(p, np.clip(x, -10.0, 10.0), state)"]
     arrays = []
@@ -159,15 +173,16 @@ def _numpy_program(spec: PolicySpec) -> str:
         arrays.append(f"state = np.zeros({spec.state_size}, np.float32)  # an episode begins")
     else:
         arrays.append("state = np.zeros(0, np.float32)  # no memory")
-    lines += _numpy_action(spec)
+    lines += _action_lines(spec, contract)
+    arrays += [_SEED] * bool(contract.get("draws"))
     body = "\n".join(f"    {line}" for line in lines)
     program = _NUMPY_PROGRAM.replace("NETWORK", family_export(spec).numpy_source(spec).strip("\n"))
     return program.replace("ARRAYS", "\n".join(arrays)).replace("BODY", body)
 
 
-def _numpy_action(spec: PolicySpec) -> list[str]:
-    """Return the lines that turn outputs into the greedy action."""
-    space = spec.action_space
+def _action_lines(spec: PolicySpec, contract: dict[str, Any]) -> list[str]:
+    """Return the lines in Python that turn outputs into the better of the likeliest action and a draw."""
+    space, draws = spec.action_space, bool(contract.get("draws"))
     if isinstance(space, Box):
         arrays = (("low", space.low), ("high", space.high), ("centre", space.centre), ("scale", space.scales))
         lines = [
@@ -175,13 +190,19 @@ def _numpy_action(spec: PolicySpec) -> list[str]:
             for name, values in arrays
         ]
         drawn = "np.tanh(outputs)" if space.squashed else "outputs"
+        if draws:
+            deviations = contract["distribution"]["standard_deviation"]
+            lines.append(f"outputs = outputs + np.array({deviations}) * rng.standard_normal({len(deviations)})")
         return [*lines, f"action = np.clip(centre + scale * {drawn}, low, high)"]
     ends, begin = [], 0
     for n in space.choices:
-        ends.append(f"np.argmax(outputs[{begin}:{begin + n}])")
+        noise = f" + rng.gumbel(size={n})" if draws else ""  # the largest of logits with Gumbel noise is a draw
+        ends.append(f"np.argmax(outputs[{begin}:{begin + n}]{noise})")
         begin += n
     return [f"action = [{', '.join(ends)}]"]
 
+
+_SEED = "rng = np.random.default_rng(0)  # the seed of the draws"
 
 _NUMPY_PROGRAM = """
 ## NumPy

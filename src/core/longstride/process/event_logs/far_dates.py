@@ -6,6 +6,7 @@ import numpy as np
 
 from longstride.process.event_logs.reading.bad_rows import moment_of
 from longstride.process.event_logs.reading.records import Records
+from longstride.text import agreeing
 
 _WEEK = 7 * 86_400.0
 """Seconds."""
@@ -36,10 +37,11 @@ def close_gaps(records: Records) -> tuple[Records, list[str]]:
                 f"of {_cases(records, far)} lasts for all that time; correct its dates, or leave its row out."
             )
             break
+        some = agreeing(int(far.sum()), len(far), "event", "lies", "lie")
         notes.append(
-            f"Warning: the log has no event from {dates}, which is longer than its other time; {int(far.sum()):,} of "
-            f"{len(far):,} events lie {'after' if goes_back else 'before'} it, of {_cases(records, far)}. That time "
-            "does not count; if the dates are wrong, correct them or leave these rows out."
+            f"Warning: the log has no event from {dates}, which is longer than its other time; {some} "
+            f"{'after' if goes_back else 'before'} it, of {_cases(records, far)}. That time does not count; "
+            "if the dates are wrong, correct them or leave these rows out."
         )
         records = _closed(records, far, (first - last) / _WEEK, -_WEEK if goes_back else _WEEK)
     return records, notes

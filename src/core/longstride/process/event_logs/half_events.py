@@ -6,6 +6,7 @@ import numpy as np
 
 from longstride.process.event_logs.estimate_starts import estimate_starts
 from longstride.process.event_logs.grouping import rows_by
+from longstride.text import counted
 
 MOST_INSTANT = 0.5
 """Share of all events up to which those of activities without any start are taken to last for no time."""
@@ -92,17 +93,31 @@ def notes_on_half_events(half: HalfEvents, names: list[str], activity: np.ndarra
         activity: int64[n], activity of each row.
         estimated: whether completions of activities without any start have estimated starts.
     """
-    notes, no_time, with_starts = [], "kept as events that take no time", "kept with estimated starts"
+    notes, left_out = [], ("left out", "left out")
+    no_time = "kept as an event that takes no time", "kept as events that take no time"
+    with_starts = "kept with an estimated start", "kept with estimated starts"
+    unstarted = "completion without a start is", "completions without a start are"
+    never = (
+        (
+            "completion of an activity that never has a start is",
+            "completions of activities that never have a start are",
+        ),
+        (
+            "start of an activity that never has a completion is",
+            "starts of activities that never have a completion are",
+        ),
+    )
     for rows, what, treated in (
-        (half.instant, "completions of activities that never have a start", with_starts if estimated else no_time),
-        (half.estimated, "completions without a start", with_starts),
-        (half.begun, "starts of activities that never have a completion", no_time),
-        (half.unstarted, "completions without a start", "left out"),
+        (half.instant, never[0], with_starts if estimated else no_time),
+        (half.estimated, unstarted, with_starts),
+        (half.begun, never[1], no_time),
+        (half.unstarted, unstarted, left_out),
     ):
         if len(rows):
             some = sorted(names[a] for a in np.unique(activity[rows]))
             shown = ", ".join(some[:3]) + (" and more" if len(some) > 3 else "")
-            notes.append(f"{len(rows):,} {what} are {treated} (of {shown}).")
+            notes.append(f"{counted(len(rows), *what)} {treated[len(rows) > 1]} (of {shown}).")
     if len(half.unfinished):
-        notes.append(f"{len(half.unfinished):,} starts without a completion are left out.")
+        starts = counted(len(half.unfinished), "start without a completion is", "starts without a completion are")
+        notes.append(f"{starts} left out.")
     return notes

@@ -28,6 +28,7 @@ from longstride.process.event_logs.reading.records import people_of
 from longstride.process.event_logs.reading.table import BadRow
 from longstride.process.event_logs.reading.times.parse_times import Times
 from longstride.process.event_logs.reading.times.time_layouts import MICROSECOND
+from longstride.text import counted
 
 _ENABLED = frozenset({"schedule", "scheduled", "enable", "enabled"})
 """Transitions of a task that begins to wait."""
@@ -93,9 +94,8 @@ def _open_events(source: str, read: ReadRows, options: LogReading, at: str | Non
     notes += _long_silent(np.concatenate([start, end]), now, clock)
     repeated = np.zeros_like(left_out) if options.keep_duplicates else _repeated(rows, start, end) & ~left_out
     if repeated.any():
-        notes.append(
-            f"{int(repeated.sum()):,} rows repeat another one and are left out (--keep-duplicates keeps them)."
-        )
+        rows_repeat = counted(int(repeated.sum()), "row repeats another one and is", "rows repeat another one and are")
+        notes.append(f"{rows_repeat} left out (--keep-duplicates keeps duplicates).")
     reader = _Tasks(rows, now)
     take = reader.take_transitions if "transition" in rows.texts else reader.take_whole_rows
     take(start, end, left_out | repeated)

@@ -5,6 +5,7 @@ import numpy as np
 from longstride.process.event_logs.event_log import EventLog
 from longstride.process.event_logs.grouping import pairs_of
 from longstride.process.event_logs.pauses import Stretches
+from longstride.text import agreeing
 
 FEWEST_CASES = 20
 """Fewest cases for a warning about people in one case only."""
@@ -34,6 +35,9 @@ FEWEST_OF_GIANT, GIANT_SHARE = 1_000, 0.5
 MANY_ACTIVITIES, EVENTS_EACH = 50, 5
 """Number of activities above which, and events per activity below which, the column may not hold activities."""
 
+MOST_ACTIVITIES = 1_000
+"""Number of activities above which the column may not hold activities, however many events there are."""
+
 
 def data_warnings(log: EventLog) -> list[str]:
     """Return a sentence for each kind of problem in the data of a log."""
@@ -41,7 +45,7 @@ def data_warnings(log: EventLog) -> list[str]:
     durations = work.total(work.end - work.start, len(log))
     found = [
         giant_case(log),
-        _too_many_activities(log),
+        too_many_activities(log),
         _automatic(log, durations),
         _customers(log),
         _teams(log, work),
@@ -63,13 +67,15 @@ def giant_case(log: EventLog) -> str:
     )
 
 
-def _too_many_activities(log: EventLog) -> str:
+def too_many_activities(log: EventLog) -> str:
+    """Name a number of activities that makes free text likely, and mining and training slow."""
     count = len(log.activities)
-    if count <= MANY_ACTIVITIES or len(log) >= EVENTS_EACH * count:
+    if count <= MANY_ACTIVITIES or (len(log) >= EVENTS_EACH * count and count <= MOST_ACTIVITIES):
         return ""
+    slow = ". Mining then takes minutes, and training far longer" if count > MOST_ACTIVITIES else ""
     return (
         f"{len(log):,} events have {count:,} different activities, so the column of activities may hold free text or "
-        "numbers; name another one with --log-columns activity=..."
+        f"numbers{slow}; name another column with --log-columns activity=..."
     )
 
 
@@ -102,9 +108,10 @@ def _customers(log: EventLog) -> str:
     once = np.flatnonzero(cases == 1)
     if len(log.cases) < FEWEST_CASES or len(once) < max(2, CUSTOMER_SHARE * len(log.resources)):
         return ""
+    some = agreeing(len(once), len(log.resources), "person", "occurs", "occur", "people")
     return (
-        f"{len(once):,} of {len(log.resources):,} people occur in one case only ({_some(log.resources, once)}). They "
-        "may be customers, and work cannot be allocated to customers."
+        f"{some} in one case only ({_some(log.resources, once)}). They may be customers, and work cannot be allocated "
+        "to customers."
     )
 
 
@@ -128,8 +135,8 @@ def _teams(log: EventLog, work: Stretches) -> str:
         return ""
     shown = ", ".join(f"{log.resources[r]} {at_once[r]:.1f}" for r in teams[:3])
     return (
-        f"{len(teams):,} of {count:,} people have several records open at once, on average while they have any: {shown}"
-        f"{' and others' if len(teams) > 3 else ''}; they may be teams, or open work before they do it."
+        f"{agreeing(len(teams), count, 'person', 'has', 'have', 'people')} several records open at once, on average: "
+        f"{shown}{' and others' if len(teams) > 3 else ''}. Such a name may be a team, or open work before doing it."
     )
 
 

@@ -26,6 +26,7 @@ from longstride.process.mining.working_hours import HOUR, WorkedTime, open_time,
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.scenario_file import parse_scenario
 from longstride.slow_steps import SlowSteps
+from longstride.text import counted
 
 _INSTANT = 1.0
 """Seconds up to which an event takes no time."""
@@ -123,9 +124,9 @@ def _notes_on_time(log: EventLog, work: WorkedTime) -> list[str]:
         logged = float((stretches.end - stretches.start).sum()) / HOUR
         in_hours = float((until(stretches.clock_end) - until(stretches.clock_start)).sum())
         notes.append(
-            f"Of {logged:,.0f} logged hours, {in_hours:,.0f} lie within the {int(work.open_hours.sum())} hours of the "
-            f"week in which the log works, and {work.hours.sum():,.0f} are left as service once records that a "
-            "resource has open at the same time share it."
+            f"Logged time: {logged:,.0f} h, of which {in_hours:,.0f} h lie within the "
+            f"{counted(int(work.open_hours.sum()), 'hour')} of the week in which the log works; service is "
+            f"{work.hours.sum():,.0f} h of that, because records that a resource has open at the same time share it."
         )
     if unnamed > 0:
         notes.append(

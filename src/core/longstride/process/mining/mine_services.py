@@ -10,7 +10,7 @@ from longstride.process.event_logs.grouping import Pairs, pairs_of, rows_by
 from longstride.process.kernel.service_times import table_mean
 from longstride.process.mining.service_means import credible_means
 from longstride.process.mining.working_hours import WorkedTime
-from longstride.text import percent
+from longstride.text import agreeing, counted, percent
 
 MIN_OBSERVATIONS = 20
 """Events below which a pair has the shape of its activity's service times."""
@@ -49,9 +49,10 @@ def choose_pairs(log: EventLog, automatic: np.ndarray | None = None) -> tuple[Pa
     able = np.unique(kept.resource)
     _require_few_pairs(log, len(kept.activity), len(unassigned), len(able))
     notes = [
-        f"Who can do what: the {len(kept.activity)} pairs seen at least {least} times (or most often for their "
-        f"activity) cover {percent(kept.events.sum(), seen.events.sum(), 1)} of the events with a resource; "
-        f"{len(left_out.activity)} rarer pairs are left out."
+        f"Who can do what: {counted(len(kept.activity), 'pair')} of person and activity, seen at least "
+        f"{counted(least, 'time')} or most often for the activity, with "
+        f"{percent(kept.events.sum(), seen.events.sum(), 1)} of the events with a resource; "
+        f"{counted(len(left_out.activity), 'rarer pair is', 'rarer pairs are')} left out."
     ]
     notes += _left_out(log, seen, able)
     if len(unassigned):
@@ -80,9 +81,10 @@ def _require_few_pairs(log: EventLog, kept: int, unassigned: int, able: int) -> 
     """Refuse a number of pairs that is too large for training, before they are created."""
     if (pairs := kept + unassigned * able) > MOST_PAIRS:
         raise UserError(
-            f"{log.source}: {unassigned:,} activities name no person, so each of {able:,} people could do them; with "
-            f"the others that makes {pairs:,} pairs of an activity and a person, more than {MOST_PAIRS:,}. Name the "
-            "columns with --log-columns activity=...,resource=..., or keep fewer people or activities."
+            f"{log.source}: {counted(unassigned, 'activity names', 'activities name')} no person, so each of {able:,} "
+            f"people could do them; with the others that makes {pairs:,} pairs of an activity and a person, more than "
+            f"{MOST_PAIRS:,}. Name the columns with --log-columns activity=...,resource=..., or keep fewer people or "
+            "activities."
         )
 
 
@@ -125,10 +127,11 @@ def mine_services(log: EventLog, work: WorkedTime, pairs: Pairs) -> tuple[list[d
             if service["distribution"] == "constant":
                 zero.add(service["activity"])
             services.append(service)
+    measured = agreeing(own, len(services), "pair", "has", "have")
     notes = [
-        f"Service times: {own} of {len(services)} pairs have at least {MIN_OBSERVATIONS} events and their own "
-        "quantiles; the others take those of their activity. Means of few events are drawn towards the activity's, "
-        "as far as the differences may be chance."
+        f"Service times: {measured} at least {MIN_OBSERVATIONS} events, enough for own quantiles; the others take "
+        "those of their activity. Means of few events are drawn towards the activity's, as far as the differences may "
+        "be chance."
     ]
     if zero:
         notes.append(f"All logged times are zero for some of {some(sorted(zero))}; one second is used.")

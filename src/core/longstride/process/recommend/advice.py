@@ -12,6 +12,8 @@ from longstride.text import scale_of
 MOST_ALTERNATIVES = 3
 """Number of other people listed for a task."""
 
+DRAWN = "This choice is a draw with the probabilities: an evaluation has shown draws to be better for this policy."
+
 POSTPONE = "Assign nothing now; ask again when a person becomes free, comes or goes, or when a task begins to wait."
 
 NOTHING = "No free person can do a waiting task, so there is nothing to decide."
@@ -31,6 +33,7 @@ class Advice:
         heuristics: heuristic -> person, activity and case that it would choose, or None for nothing.
         unit: unit of the times; empty if the scenario has none.
         memory: memory to pass with the next state, for a policy with memory; otherwise empty.
+        drawn: whether the action was drawn with its probability; otherwise it is the likeliest one.
     """
 
     action: int
@@ -41,6 +44,7 @@ class Advice:
     heuristics: dict[str, dict[str, str] | None]
     unit: str
     memory: str
+    drawn: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """Return the JSON values of the answer."""
@@ -53,6 +57,7 @@ class Advice:
             "heuristics": self.heuristics,
             "time_unit": self.unit,
             "action": self.action,
+            "drawn": self.drawn,
             "memory": self.memory,
         }
 

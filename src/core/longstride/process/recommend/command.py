@@ -24,8 +24,9 @@ from longstride.process.snapshots.schema import ProcessState, parse_state, requi
 from longstride.settings import Settings
 from longstride.text import Say
 from longstride.training.evaluation.trained_policy import trained_policy
+from longstride.training.run_directory.acting_file import draws_by_default
 from longstride.training.run_directory.checkpoint import checkpoint_folder, load_arrays, policy_folder
-from longstride.training.run_directory.directory import checkpoint_files
+from longstride.training.run_directory.directory import checkpoint_files, run_directory_of
 from longstride.version import __version__
 
 LOCALHOST = "127.0.0.1"
@@ -111,14 +112,15 @@ def _recommenders(
     simulator = simulator_of(settings, metadata, directory).simulator
     assert isinstance(simulator, ProcessSimulator)
     trained = trained_policy(tensors, metadata)
-    about = {
+    about: dict[str, Any] = {
         "scenario": simulator.scenario.name,
         "policy": trained.spec.family.name,
         "iteration": int(metadata["iteration"]),
         "policy_sha256": str(metadata["tensors_sha256"]),
+        "draws": draws_by_default(directory, trained.actor_params),
         "saved": checkpoint_files(checkpoint_folder(folder))[0].stat().st_mtime,
     }
-    return [Recommender(simulator, trained) for _ in range(count)], about
+    return [Recommender(simulator, trained, about["draws"]) for _ in range(count)], about
 
 
 def read_state(
@@ -175,7 +177,8 @@ def _serve(directory: Path, settings: Settings, options: RecommendOptions, say: 
 
     def fingerprint() -> object:
         newest = checkpoint_files(checkpoint_folder(policy_folder(directory)))[0]
-        return newest, newest.stat().st_mtime_ns
+        acting = run_directory_of(directory).acting
+        return newest, newest.stat().st_mtime_ns, acting.is_file() and acting.stat().st_mtime_ns
 
     config = settings.config
     limits = Limits(config.service_connections, config.service_write_seconds, config.service_drain_seconds)

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import hashlib
 from typing import Any
 
 import numpy as np
@@ -23,13 +24,14 @@ TOP = 10
 
 
 class Recommender:
-    """Recommends assignments in states of a process, like the greedy policy in an evaluation.
+    """Recommends assignments in states of a process: the likeliest, or a draw if draws are better.
 
-    No call depends on an earlier one. Each thread needs its own object.
+    No call depends on an earlier one, and the same state gets the same draw. Each thread needs its own object.
 
     Args:
         simulator: process simulator of the policy's training; any other one for a policy that scores actions.
         trained: trained policy.
+        draws: whether an evaluation has shown draws to be better than the likeliest assignments.
 
     Attributes:
         simulator: that simulator.
@@ -39,8 +41,9 @@ class Recommender:
         UserError: the policy's parameters are not finite.
     """
 
-    def __init__(self, simulator: ProcessSimulator, trained: TrainedPolicy) -> None:
+    def __init__(self, simulator: ProcessSimulator, trained: TrainedPolicy, draws: bool = False) -> None:
         self.simulator, spec = simulator, spec_on(trained.spec, simulator)
+        self._draws = draws
         kind = LoadedListPolicy if spec.scores_actions else LoadedPolicy
         self._policy: LoadedPolicy | LoadedListPolicy = kind(spec, trained.actor_params)
         self._reader, self.names = StateReader(simulator, spec.scores_actions), Names(simulator)
@@ -74,6 +77,8 @@ class Recommender:
             return Advice(-1, None, [], 0, 1.0, heuristics, reasons.unit, state.memory)
         action, probabilities, memory = self._decide(given, state.memory)
         postpone = len(self.simulator.parameters.pair_mean)
+        if self._draws:
+            action = _drawn(probabilities, given.observation)
         ranked = sorted(probabilities, key=lambda pair: (pair != action, -probabilities[pair], pair))
         pairs = [pair for pair in ranked if pair != postpone]
         assignments = [
@@ -84,7 +89,8 @@ class Recommender:
         ]
         recommended = reasons.named(given.state, action, cases)
         postponed = probabilities[postpone]
-        return Advice(action, recommended, assignments, len(pairs), postponed, heuristics, reasons.unit, memory)
+        found = assignments, len(pairs), postponed, heuristics, reasons.unit, memory
+        return Advice(action, recommended, *found, drawn=self._draws)
 
     def _decide(self, given: PolicyInput, memory: str) -> tuple[int, dict[int, float], str]:
         """Return the greedy action, the probability of each feasible action, and the memory afterwards."""
@@ -100,6 +106,14 @@ class Recommender:
         actions = np.flatnonzero(given.mask)
         after = base64.b64encode(policy.memory.astype("<f4").tobytes()).decode() if has_memory else ""
         return action, dict(zip(actions.tolist(), found[actions].tolist(), strict=True)), after
+
+
+def _drawn(probabilities: dict[int, float], observation: np.ndarray) -> int:
+    """Return an action, drawn with its probability; the digest of both arguments replaces the random number."""
+    shares = np.cumsum(np.fromiter(probabilities.values(), np.float64))
+    digest = hashlib.sha256(np.ascontiguousarray(observation).tobytes() + shares.tobytes()).digest()
+    place = np.searchsorted(shares, shares[-1] * (int.from_bytes(digest[:8]) / 2**64), side="right")
+    return list(probabilities)[min(int(place), len(shares) - 1)]
 
 
 def _numbers(memory: str, size: int) -> np.ndarray:

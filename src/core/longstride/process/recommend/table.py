@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from longstride.process.recommend.advice import POSTPONE, Advice
+from longstride.process.recommend.advice import DRAWN, POSTPONE, Advice
 from longstride.text import Say, counted, format_number, scale_of
 
 _WHAT = "person", "activity", "case"
@@ -24,6 +24,8 @@ def print_advice(advice: Advice, console: Console, say: Say) -> None:
         for place, headers in enumerate(_parts(advice, console)):
             console.print(_table(advice, headers, more=place > 0))
     say(advice.words)
+    if advice.drawn:
+        say(DRAWN)
     if advice.recommended is not None:
         say(f"Why: {advice.assignments[0]['reason']}")
     for name, choice in advice.heuristics.items():

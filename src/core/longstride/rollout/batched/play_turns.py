@@ -13,11 +13,10 @@ from longstride.policies.spec import PolicySpec
 from longstride.rollout.batched.arrays import ACTS, BEGINS, ENDED, IDLE
 from longstride.rollout.batched.swapped_generator import put_in, take_out
 from longstride.rollout.batched.turns import load, next_turn, store
+from longstride.rollout.record_step import build_make_step, record
 from longstride.simulators.observe import build_readers, new_guarded
 from longstride.simulators.simulator import (
     OK,
-    POLICY_NOT_FINITE,
-    REWARD_NOT_FINITE,
     Function,
     Simulator,
     compile_functions,
@@ -60,18 +59,17 @@ def build_play_turns(simulator: Simulator, spec: PolicySpec) -> Function:
 
 def _build_act(simulator: Simulator, spec: PolicySpec) -> Function:
     """Compile ``act(states, rng, parameters, actor_params, arrays, block, half, guarded) -> ended episodes``."""
-    functions, max_steps = compile_functions(simulator), simulator.max_steps
-    step, truncated, time, variate = functions.step, functions.truncated, functions.time, functions.control_variate
     any_features, offset = spec.action_features > 0, feature_weights_offset(spec)
     sample, (row_size, row_dtype) = (
         build_sampling(spec.action_space, log_std_offset(spec)).sample,
         row_of(spec.action_space),
     )
-    read_observation, read_choices = build_readers(simulator, functions)
+    read_observation, read_choices = build_readers(simulator, compile_functions(simulator))
+    make_step = build_make_step(simulator)
 
     @njit(nogil=True)
     def act(states, rng, parameters, actor_params, arrays, block, half, guarded):  # type: ignore[no-untyped-def]
-        rows, ages, statuses, phases = arrays.rows, arrays.ages, arrays.statuses, arrays.phases
+        rows, statuses, phases = arrays.rows, arrays.statuses, arrays.phases
         words, rest, end, first = block.words, block.rest, arrays.steps[0], half * arrays.in_a_half[0]
         action_row, ended = np.zeros(row_size, row_dtype), 0
         for i in range(block.bounds[half, 0], block.bounds[half, 1]):
@@ -84,27 +82,17 @@ def _build_act(simulator: Simulator, spec: PolicySpec) -> Function:
             put_in(arrays.policy_words[i], words, rest)
             action, log_prob = sample(outputs, actor_params, mask, rng, rows.actions[i, t], action_row)
             take_out(arrays.policy_words[i], words, rest)
-            if not np.isfinite(log_prob):
-                statuses[i] = POLICY_NOT_FINITE
-                continue
-            clock, control = time(state, parameters), variate(state, parameters)
             put_in(arrays.simulator_words[i], words, rest)
-            reward, terminated = step(state, parameters, action, rng)
+            made = make_step(state, parameters, action, log_prob, rng, arrays.ages[i])
             take_out(arrays.simulator_words[i], words, rest)
-            arrays.rewards[i] += reward
-            if not np.isfinite(reward):
-                statuses[i] = REWARD_NOT_FINITE
+            if made.status != OK:
+                statuses[i] = made.status
                 continue
-            arrays.next_rows[i], ages[i] = t + 1, ages[i] + 1
-            cut = not terminated and (ages[i] == max_steps or truncated(state, parameters))
-            rows.log_probs[i, t], rows.rewards[i, t] = log_prob, reward
-            rows.elapsed[i, t] = time(state, parameters) - clock
-            rows.control_variate[i, t] = variate(state, parameters) - control
-            rows.terminated[i, t], rows.truncated[i, t] = terminated, cut
+            record(arrays, i, t, log_prob, made)
             statuses[i] = read_observation(state, parameters, guarded, rows.observations[i, t + 1])
             if statuses[i] != OK:
                 continue
-            if terminated or cut:  # a last mask may be empty
+            if made.terminated or made.truncated:  # a last mask may be empty
                 phases[i], ended = ENDED, ended + 1
             elif t + 1 < end:
                 statuses[i] = read_choices(state, parameters, rows.masks[i, t + 1], rows.features[i, t + 1])

@@ -7,12 +7,21 @@ from longstride.config import Config
 from longstride.errors import UserError
 from longstride.learning.algorithms.grpo import Grpo
 from longstride.learning.algorithms.interface import Algorithm
-from longstride.learning.algorithms.ppo import Ppo, PpoCoefficients
+from longstride.learning.algorithms.ppo import Ppo
 from longstride.learning.schedule import Coefficients, Schedule
 from longstride.training.callbacks import name_of
 from longstride.training.extensions import NO_EXTENSIONS, Extensions
 
 T = TypeVar("T")
+
+ALGORITHMS: dict[str, type[Any]] = {"ppo": Ppo, "grpo": Grpo}
+"""Algorithms by their names in ALGORITHM: dataclasses, whose fields take the settings of the same names.
+
+The type of ``coefficients`` is a NamedTuple of floats, which are settings, too.
+"""
+
+_SETTINGS = {"clip_range": "ppo_clip_param"}
+"""Fields whose settings have other names."""
 
 _MEMBERS = ("needs_critic", "dependent", "learns_from_all", "terms", "coefficients", "targets", "loss")
 """Names of an :class:`Algorithm`."""
@@ -20,8 +29,9 @@ _MEMBERS = ("needs_critic", "dependent", "learns_from_all", "terms", "coefficien
 
 def from_config(kind: type[T], config: Config, **others: Any) -> T:
     """Return settings, a dataclass or NamedTuple: fields as given, else the values of the same names in a Config."""
-    names = kind.__annotations__.keys() & Config.model_fields.keys() - others.keys()
-    return kind(**others, **{name: getattr(config, name) for name in names})
+    settings = {name: _SETTINGS.get(name, name) for name in kind.__annotations__ if name not in others}
+    filled = {name: getattr(config, setting) for name, setting in settings.items() if setting in Config.model_fields}
+    return kind(**others, **filled)
 
 
 def build_algorithm(config: Config, extensions: Extensions = NO_EXTENSIONS) -> Algorithm:
@@ -30,8 +40,8 @@ def build_algorithm(config: Config, extensions: Extensions = NO_EXTENSIONS) -> A
     Raises:
         UserError: a program's function returns none.
     """
-    coefficients = from_config(PpoCoefficients, config, clip_range=config.ppo_clip_param)
-    kind: type[Any] = Grpo if config.algorithm == "grpo" else Ppo
+    kind = ALGORITHMS[config.algorithm]
+    coefficients = from_config(kind.__annotations__["coefficients"], config)
     algorithm: Algorithm = from_config(kind, config, coefficients=coefficients)
     return algorithm if extensions.algorithm is None else _of_a_program(extensions.algorithm, algorithm)
 

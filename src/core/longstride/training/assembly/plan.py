@@ -135,8 +135,8 @@ def collection_work(setup: Setup) -> CollectionWork:
         problem = "ROLLOUT_HOSTS and ROLLOUT_LAG play in the compiled loop"
     elif not setup.simulator.compiled:
         problem = "the environments are Gymnasium's, which Python steps one after another"
-    elif config.algorithm == "grpo":
-        problem = "ALGORITHM is grpo, whose groups only the compiled loop plays"
+    elif setup.size.group_size > 1:
+        problem = f"ALGORITHM is {config.algorithm}, whose groups only the compiled loop plays"
     elif spec.scores_actions:
         problem = f"POLICY_NETWORK is {spec.family.name}, which has no forward pass for batches of single steps"
     return CollectionWork(

@@ -13,6 +13,7 @@ from longstride.rollout.trajectory import pinned_bytes, trajectory_bytes
 from longstride.settings import Settings
 from longstride.simulators.loading import LoadedSimulator
 from longstride.simulators.simulator import Simulator
+from longstride.training.assembly.algorithm import build_algorithm
 from longstride.training.extensions import NO_EXTENSIONS, Extensions
 from longstride.training.rollout_growth import LARGEST_SHARE
 
@@ -162,7 +163,7 @@ def _rollout_size(config: Config, simulator: Simulator, spec: PolicySpec) -> Rol
 
 def group_size(config: Config) -> int:
     """Return the number of instances that share random streams; 1 where none do."""
-    return config.group_size if config.algorithm == "grpo" else 1
+    return build_algorithm(config).dependent
 
 
 def names_a_size(config: Config, simulator: Simulator) -> bool:
@@ -186,12 +187,13 @@ def require_groups(config: Config, simulator: Simulator) -> None:
         _require_no_comparison_of_states(config, "scores lists of actions")
     if family.memory:
         _require_no_comparison_of_states(config, "learns from many steps together")
-    if config.algorithm != "grpo":
+    if group_size(config) == 1:
         return
+    name = config.algorithm
     if not simulator.compiled:
         raise UserError(
-            "ALGORITHM = 'grpo' gives the episodes of a group the same random streams, which a Gymnasium environment "
-            "does not let be set; use ALGORITHM = 'ppo', or write the simulator for Longstride."
+            f"ALGORITHM = '{name}' gives the episodes of a group the same random streams, which a Gymnasium "
+            "environment does not let be set; use ALGORITHM = 'ppo', or write the simulator for Longstride."
         )
     if config.num_envs % config.group_size:
         raise UserError(

@@ -84,7 +84,7 @@ def _mean(metric: str, unit: str, evaluation: dict[str, Any], best: tuple[str, f
     name, value = in_words(metric), evaluation["metrics"].get(metric)
     result = "not known"
     if value:
-        scale = scale_of(unit if unit != "reward" else "", value["mean"])
+        scale = scale_of(unit, value["mean"])
         mean, half = value["mean"] * scale.factor, (value["high"] - value["low"]) / 2 * scale.factor
         result = f"{mean:,.2f} ± {half:,.2f}{scale.suffix}"
         result += f" (best heuristic, {best[0]}: {best[1] * scale.factor:,.2f}{scale.suffix})" if best else ""

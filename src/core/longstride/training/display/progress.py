@@ -102,9 +102,19 @@ class Progress:
 
     def _in_units(self, value: float) -> str:
         """Return a value of the main metric with its unit."""
-        unit = self._record.get("units", {}).get(self._metric, "") if self._metric != "return" else ""
-        scale = scale_of(unit, value)
+        scale = scale_of(self._unit, value)
         return f"{_short(value * scale.factor)}{scale.suffix}"
+
+    @property
+    def _unit(self) -> str:
+        return str(self._record.get("units", {}).get(self._metric, ""))
+
+    def _shown(self) -> str:
+        """Return the main metric of the last iteration with its unit; a dash if no episode has it."""
+        if (value := self._main(self._record)) is not None:
+            return self._in_units(value)
+        known = [*self._values[-1:], *([self._heuristic[1]] if self._heuristic else [])]
+        return f"-{scale_of(self._unit, known[0] if known else 0.0).suffix}"
 
     def _reward(self) -> tuple[str, str]:
         """Return the name and the value of what an iteration was rewarded."""
@@ -117,9 +127,9 @@ class Progress:
         """Return the figures of the last iteration for a line."""
         r, (reward, rewarded) = self._record, self._reward()
         figures = [f"{r['steps_per_second']:,.0f} steps/s", f"{rewarded} {reward}"]
-        if self._metric in r["metrics"]:
-            figures.append(f"{self._in_units(r['metrics'][self._metric])} {in_words(self._metric)}")
-        if self._heuristic is not None and self._main(r) is not None:
+        if self._metric not in ("return", ""):
+            figures.append(f"{self._shown()} {in_words(self._metric)}")
+        if self._heuristic is not None and (self._metric != "return" or self._main(r) is not None):
             name, value = self._heuristic
             figures[-1] += f" ({name}: {self._in_units(value)})"
         return [*figures, f"{r['simulation_seconds']:.2f} s simulation", f"{r['update_seconds']:.2f} s update"]
@@ -150,8 +160,8 @@ class Progress:
         if not self._record:
             return table
         r, (reward, rewarded) = self._record, self._reward()
-        if self._metric in r["metrics"]:
-            table.add_row(in_words(self._metric), self._curve(self._in_units(r["metrics"][self._metric])))
+        if self._metric not in ("return", ""):
+            table.add_row(in_words(self._metric), self._curve(self._shown()))
             table.add_row(reward, rewarded)
         else:
             table.add_row(reward, self._curve(rewarded) if self._metric == "return" else rewarded)

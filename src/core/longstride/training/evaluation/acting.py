@@ -38,7 +38,7 @@ def acting_sentence(verdict: Verdict | None) -> str:
         return ""
     if verdict.word == "better":
         return f"Drawing its actions is better than taking the likeliest ones: {verdict.means()} ({verdict.long})."
-    return f"Taking the likeliest actions is better than drawing them: {verdict.short} for draws."
+    return f"Drawing its actions is worse than taking the likeliest ones: {verdict.means()} ({verdict.long})."
 
 
 def keep_verdict(directory: RunDirectory, verdict: Verdict | None, params: np.ndarray) -> None:

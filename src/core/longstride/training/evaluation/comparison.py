@@ -53,7 +53,8 @@ class Verdict:
     def means(self, name: str = "") -> str:
         """Return both means, such as ``5.6 h against 7.5 h mean cycle time``; a name stands behind the other one."""
         scale = scale_of(self.unit, self.other)
-        value, other = (f"{number * scale.factor:,.4g}{scale.suffix}" for number in (self.value, self.other))
+        suffix = "" if scale.unit in self.metric.split("_") else scale.suffix  # not "3 orders ... orders"
+        value, other = (f"{number * scale.factor:,.4g}{suffix}" for number in (self.value, self.other))
         return f"{value} against {other}{f' ({name})' if name else ''} {in_words(self.metric)}"
 
     @property

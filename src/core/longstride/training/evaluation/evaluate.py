@@ -106,8 +106,7 @@ def evaluate(
 def _missing_lines(result: Evaluation, simulator: Simulator) -> list[str]:
     """Return a sentence for each metric that some episodes lack."""
     sentences = []
-    named = () if simulator.metrics_dtype is None else np.dtype(simulator.metrics_dtype).names or ()
-    for metric in named:
+    for metric in np.dtype(simulator.metrics_dtype or []).names or ():
         policies: dict[int, list[str]] = {}
         for name, records in result.records.items():
             policies.setdefault(sum(metric not in record for record in records), []).append(name)

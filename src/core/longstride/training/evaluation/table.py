@@ -48,9 +48,9 @@ def evaluation_cells(result: Evaluation, simulator: Simulator) -> EvaluationCell
     """
     main, summary = simulator.main_metric, result.as_json()["policies"]
     played = [values for name, values in summary.items() if kind_of(name, simulator) != "bound"] or [*summary.values()]
-    metrics = [n for n, value in _union(played).items() if not isinstance(value["mean"], list)]
-    metrics = [*(name for name in metrics if name != "return" or main == "return"), *({main} - {*metrics})]
-    metrics.sort(key=lambda name: name != main)
+    filled = [n for n, value in _union(played).items() if not isinstance(value["mean"], list)]
+    names = dict.fromkeys([main, *filled, *simulator.metric_names])
+    metrics = [name for name in names if name != "return" or main == "return"]
     scales = {name: _scale(simulator.unit_of(name), name, summary) for name in metrics}
     more, judged, best = _more_columns(result, simulator), verdicts(result, simulator), _best(summary, simulator)
     headers = [_header(name, scales[name].unit) for name in metrics]

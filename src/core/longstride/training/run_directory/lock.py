@@ -70,6 +70,8 @@ class RunLock:
     def release(self, abandon: bool = False) -> None:
         """Unlock the directory, once or again; ``abandon`` removes it too, if it was made for this run and is empty."""
         if not self._file.closed and self._is_at_its_path(self._file):
+            if fcntl is None:
+                self._file.close()  # Windows removes no open file; there is no lock that this would end too early
             with suppress(OSError):
                 self._path.unlink()  # a process that has just opened it notices in _locked that it is gone
             if abandon and self._made:

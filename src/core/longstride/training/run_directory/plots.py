@@ -66,9 +66,9 @@ def curve_of(records: Sequence[dict[str, Any]], metric: str, unit: str = "") -> 
     """
     values = [r["metrics"].get(metric, r["return"]) for r in records]
     if metric != "return" and not any(metric in r["metrics"] for r in records):
-        metric, unit = "return", "reward"
+        metric, unit = "return", ""
     if 2 * sum(not _is_number(value) for value in values) > len(values):
-        metric, unit, values = "mean_reward", "reward", [r.get("mean_reward") for r in records]
+        metric, unit, values = "mean_reward", "", [r.get("mean_reward") for r in records]
     known = [(r["iteration"], v) for r, v in zip(records, values, strict=True) if _is_number(v)]
     iterations, found = np.array([i for i, _ in known], np.int64), np.array([v for _, v in known], np.float64)
     window = max(_FEWEST, round(len(found) / _WINDOWS)) if len(found) >= 2 * _FEWEST else 0

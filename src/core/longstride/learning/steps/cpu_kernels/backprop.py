@@ -4,6 +4,7 @@ from math import prod
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from longstride.learning.algorithms.interface import Samples
 from longstride.learning.steps.cpu_kernels.loss_gradients import (
@@ -58,7 +59,6 @@ class Backprop:
             log_probs=number,
             masks=torch.ones(1, values, dtype=torch.bool),
             features=torch.zeros(1, values, self._spec.action_features),
-            states=torch.zeros(1, self._spec.state_size),
             advantages=number,
             returns=number,
             values=number,
@@ -99,5 +99,4 @@ class Backprop:
 
 def arrays_of(samples: Samples) -> Samples:
     """Return samples whose columns are arrays that share their memory, actions [N, choices or numbers]."""
-    observations, actions, *others = [column.numpy() for column in samples]
-    return Samples(observations, actions.reshape(len(actions), -1), *others)  # type: ignore[arg-type]
+    return samples._replace(actions=samples.actions.reshape(len(samples.actions), -1)).map(Tensor.numpy)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from longstride.hardware.types import Precision
 from longstride.learning.algorithms.grpo import Grpo
-from longstride.learning.algorithms.interface import Algorithm, AnySamples, Samples
+from longstride.learning.algorithms.interface import Algorithm, Samples
 from longstride.learning.algorithms.ppo import LossTerms, Ppo, PpoCoefficients, total_loss
 from longstride.learning.distributed.add_minibatch import add_minibatch
 from longstride.learning.distributed.ranks import ALONE, Ranks
@@ -88,7 +88,7 @@ class KernelStepper:
         self._columns = None
         self._coefficients, self._of_kernels = coefficients, kernel_coefficients(coefficients.loss)
 
-    def step(self, rollout: AnySamples, indices: Tensor, weights: Tensor) -> Tensor:
+    def step(self, rollout: Samples, indices: Tensor, weights: Tensor) -> Tensor:
         """Take one optimiser step, or none where loss or gradient is not finite; return its report."""
         arrays, order, shares = self._arrays_of(rollout), indices.numpy(), weights.numpy()
         computed = self.memory.run("gradients", len(order), lambda: self._gradients(arrays, order, shares, self._run))
@@ -144,7 +144,7 @@ class KernelStepper:
         """Restore a copy in place."""
         self._steps, self._moments[:] = copy
 
-    def actor_gradient(self, rollout: AnySamples, indices: Tensor) -> Tensor:
+    def actor_gradient(self, rollout: Samples, indices: Tensor) -> Tensor:
         """Return the actor's gradient of the mean loss of some samples."""
         arrays, order = self._arrays_of(rollout), indices.numpy()
         shares = np.full(len(order), 1.0 / len(order), np.float32)
@@ -152,9 +152,8 @@ class KernelStepper:
         self.memory.run("gradients", len(order), lambda: self._gradients(arrays, order, shares, run))
         return torch.from_numpy(self._gradient[self._slices["actor"]].copy())
 
-    def _arrays_of(self, rollout: AnySamples) -> Samples:
+    def _arrays_of(self, rollout: Samples) -> Samples:
         """Return a rollout's columns as arrays, the same ones for all steps of an update."""
-        assert isinstance(rollout, Samples)  # :func:`unsupported` keeps policies with memory away
         if self._columns is None or self._columns[0] is not rollout:
             self._columns = rollout, arrays_of(rollout)
         return self._columns[1]

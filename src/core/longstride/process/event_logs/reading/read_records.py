@@ -38,6 +38,7 @@ from longstride.process.event_logs.reading.times.time_zones import find_zone, in
 from longstride.process.event_logs.reading.words.nothing import notes_on_nothing
 from longstride.process.event_logs.reading.words.transitions import Transitions, understand
 from longstride.process.event_logs.spread_dates import spread_dates
+from longstride.text import agreeing
 
 _ARCHIVES = ("excel", "parquet")
 """Kinds of files that need random access."""
@@ -210,10 +211,11 @@ def _without_equals(records: Records, unit: str, keep: bool) -> tuple[Records, l
     if not len(again):
         return records, []
     one, other = records.number[again[0]], records.number[first[again[0]]]
-    treated = "they count because of --keep-duplicates" if keep else "they are left out (--keep-duplicates keeps them)"
+    treated = "count because of --keep-duplicates" if keep else "are left out (--keep-duplicates keeps them)"
+    some = agreeing(len(again), len(first), "event", "is a duplicate", "are duplicates")
     note = (
-        f"{len(again):,} of {len(first):,} events are duplicates, equal to another one in case, activity, resource and "
-        f"times ({unit} {one} repeats {unit} {other}); {treated}."
+        f"{some}, equal to another one in case, activity, resource and times ({unit} {one} repeats {unit} "
+        f"{other}); duplicates {treated}."
     )
     return (records if keep else records.taken(np.flatnonzero(first == np.arange(len(first))))), [note]
 
@@ -222,5 +224,5 @@ def on_refused(refused: list[BadRow], count: int, unit: str) -> list[str]:
     """Return a note about the rows that are left out, if any."""
     if not refused:
         return []
-    share = f"{len(refused):,} of {count:,} rows are bad and left out ({SKIP_OPTION})"
+    share = f"{agreeing(len(refused), count, 'row', 'is', 'are')} bad and left out ({SKIP_OPTION})"
     return [f"{share}; the first: {sentence(refused[0], unit)}."]

@@ -14,7 +14,7 @@ from longstride.process.event_logs.reading.options import COLUMNS_OPTION
 from longstride.process.event_logs.reading.pair_lifecycles import Pairs, pair_lifecycles
 from longstride.process.event_logs.reading.times.parse_times import Times
 from longstride.process.event_logs.reading.words.nothing import nothing_in
-from longstride.text import percent
+from longstride.text import agreeing, counted, percent
 
 _DAY = 86_400.0
 """Seconds."""
@@ -186,19 +186,26 @@ def _on_suspended(records: Records, pairs: Pairs) -> list[str]:
     notes, pauses = [], records.pauses
     if len(pauses.event):
         share = percent(float((pauses.end - pauses.start).sum()), float((records.end - records.start).sum()))
-        never = f"; {pairs.never_resumed:,} suspensions last to the completion" if pairs.never_resumed else ""
+        lasting = counted(pairs.never_resumed, "suspension lasts", "suspensions last")
+        never = f"; {lasting} to the completion" if pairs.never_resumed else ""
+        suspended = len(np.unique(pauses.event))
         notes.append(
-            f"{len(np.unique(pauses.event)):,} of {len(records.end):,} events were suspended, for {share} of all "
-            f"time between start and completion; that time is a delay, not work of their people{never}."
+            f"{agreeing(suspended, len(records.end), 'event', 'was', 'were')} suspended, for {share} of all time "
+            f"between start and completion; that time is a delay, not work of their people{never}."
         )
     if pairs.stray:
+        fit = counted(pairs.stray, "suspension or resumption fits", "suspensions or resumptions fit")
         notes.append(
-            f"Warning: {pairs.stray:,} suspensions or resumptions fit no start or suspension before them and are "
-            "ignored, so service times may contain suspended time; add the missing rows if you can."
+            f"Warning: {fit} no earlier start or suspension. That is ignored, so service times may contain suspended "
+            "time; add the missing rows if you can."
         )
     if pairs.aborted:
         of_all = percent(pairs.aborted, pairs.aborted + len(records.end))
-        notes.append(f"{pairs.aborted:,} events ({of_all}) were aborted or withdrawn and are left out.")
+        were = (
+            f"event ({of_all}) was aborted or withdrawn and is",
+            f"events ({of_all}) were aborted or withdrawn and are",
+        )
+        notes.append(f"{counted(pairs.aborted, *were)} left out.")
     return notes
 
 

@@ -53,6 +53,7 @@ class Answer(BaseModel):
     heuristics: dict[str, Choice | None] = Field(description="what each heuristic would choose")
     time_unit: str = Field(description="unit of the times; empty if the scenario has none")
     action: int = Field(description="number of the chosen action of the simulator, -1 if there was nothing to decide")
+    drawn: bool = Field(description="whether the action was drawn with its probability, not the likeliest one")
     memory: str = Field(description="to be given with the next state, if it is not empty")
     policy_sha256: str = Field(description="digest of the policy's parameters")
     version: str = Field(description="version of Longstride")
@@ -67,6 +68,7 @@ class Health(BaseModel):
     version: str = Field(description="version of Longstride")
     iteration: int = Field(description="iteration of the checkpoint")
     policy_sha256: str = Field(default="", description="digest of the policy's parameters")
+    draws: bool = Field(default=False, description="whether it draws: an evaluation has shown that to be better")
     checkpoint_age_seconds: float | None = Field(default=None, description="since the checkpoint was written")
     answered: int = Field(description="recommendations of all workers since the service started")
 

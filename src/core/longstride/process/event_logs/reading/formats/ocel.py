@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from longstride.errors import UserError, suggestion
 from longstride.process.event_logs.reading.limits import Guard
 from longstride.process.event_logs.reading.table import Block, Table, blocks_of
+from longstride.text import agreeing, counted
 
 _OPTION = "--object-type"
 _CASE, _ACTIVITY, _TIME = "case:concept:name", "concept:name", "time:timestamp"
@@ -98,9 +99,12 @@ def _notes(log: Objects, chosen: str) -> list[str]:
     notes = [f"Each object of type {chosen!r} is a case."]
     if several := sum(count > 1 for count in cases):
         notes.append(
-            f"{several:,} of {len(cases):,} events belong to several of these objects and count once for each, so "
-            "their work is counted several times."
+            f"{agreeing(several, len(cases), 'event', 'belongs', 'belong')} to several of these objects. Such an event "
+            "counts once for each, so its work is counted several times."
         )
     if none := cases.count(0):
-        notes.append(f"{none:,} events belong to none of these objects and are left out.")
+        belong = counted(
+            none, "event belongs to none of these objects and is", "events belong to none of these objects and are"
+        )
+        notes.append(f"{belong} left out.")
     return notes

@@ -39,6 +39,7 @@ _NUMBER = re.compile(r"0{9,}")
 """A shape that Python's ISO parser takes for a date, although it is a plain number."""
 
 _PLAIN_NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?")
+_ZERO_DATE = re.compile(r"\s*0{4}[-/.]?00[-/.]?00(?:\D|$|0{6}$)")
 _NAMED_ZONE = re.compile(r":\d\d\S* ?(?:(?![AP]M)[A-Z]{2,5}|\[?[A-Za-z]+/[A-Za-z_/+-]+[0-9]*\]?)$")
 
 
@@ -115,6 +116,8 @@ class TimeReader:
             return "it is empty"
         if not self._plain:
             return f"{text!r} does not fit {OPTION} {self.time_format!r}"
+        if _ZERO_DATE.match(text):
+            return f"{text!r} is no date (databases write it for a missing time)"
         if _PLAIN_NUMBER.fullmatch(text):
             return (
                 f"{text!r} is a number and counts neither seconds since 1970 nor days as spreadsheets do; save the "

@@ -5,6 +5,7 @@ import re
 import numpy as np
 
 from longstride.process.event_logs.reading.collect import Coded, Rows
+from longstride.text import agreeing, counted
 
 _OF_PROGRAMS = frozenset(
     ("", "nan", "none", "null", "nil", "na", "n/a", r"n\a", "n.a", "k.a", "nat", r"\n", "undefined")
@@ -49,13 +50,12 @@ def notes_on_nothing(rows: Rows) -> list[str]:
     doubtful = nothing_in(activity, "resource") & ~nothing_in(activity, "activity")
     notes = []
     if nobody.any():
-        notes.append(
-            f"{_share(nobody)} name nobody: the resource is {_words(people, nobody)}; rename it if it is a person."
-        )
+        some = _share(nobody, "names", "name")
+        notes.append(f"{some} nobody: the resource is {_words(people, nobody)}; rename it if it is a person.")
     if doubtful.any():
         notes.append(
-            f"Warning: {_share(doubtful)} have an activity called {_words(activity, doubtful)}; remove these rows if "
-            "that means a missing activity."
+            f"Warning: {_share(doubtful, 'has', 'have')} an activity called {_words(activity, doubtful)}; remove these "
+            "rows if that means a missing activity."
         )
     return notes
 
@@ -64,12 +64,14 @@ def _index(text: str, column: Coded) -> int:
     return column.values.index(text) if text in column.values else -1
 
 
-def _share(which: np.ndarray) -> str:
-    return f"{int(which.sum()):,} of {len(which):,} rows ({which.mean():.1%})"
+def _share(which: np.ndarray, verb: str, verbs: str) -> str:
+    return agreeing(
+        int(which.sum()), len(which), "row", f"({which.mean():.1%}) {verb}", f"({which.mean():.1%}) {verbs}"
+    )
 
 
 def _words(column: Coded, which: np.ndarray) -> str:
     """Return the words of some rows for a sentence, the most frequent first."""
     code, count = np.unique(column.code[which], return_counts=True)
     words = [repr(column.values[c]) for c in code[np.argsort(-count, kind="stable")]]
-    return " or ".join(words[:4]) + (f" and {len(words) - 4:,} others" if len(words) > 4 else "")
+    return " or ".join(words[:4]) + (f" and {counted(len(words) - 4, 'other')}" if len(words) > 4 else "")

@@ -10,6 +10,7 @@ from longstride.errors import UserError, suggestion
 from longstride.process.event_logs.reading.collect import Coded
 from longstride.process.event_logs.reading.options import COLUMNS_OPTION, TRANSITION_WORDS
 from longstride.process.event_logs.reading.words.nothing import is_nothing
+from longstride.text import agreeing, counted
 
 START, COMPLETE, SUSPEND, RESUME, ABORT = "start", "complete", "suspend", "resume", "abort"
 MEANINGS = (START, RESUME, SUSPEND, COMPLETE, ABORT)
@@ -52,7 +53,7 @@ class Transitions(NamedTuple):
     @property
     def shown(self) -> str:
         """The words with their numbers of rows, for a sentence."""
-        words = [f"{word!r} ({count:,} rows)" for word, _, count in self.words]
+        words = [f"{word!r} ({counted(count, 'row')})" for word, _, count in self.words]
         return ", ".join(words[:_SHOWN]) + (f" and {len(words) - _SHOWN:,} more" if len(words) > _SHOWN else "")
 
     def notes(self) -> list[str]:
@@ -64,10 +65,12 @@ class Transitions(NamedTuple):
         if self.guessed:
             notes.append(f"Transitions are read: {', '.join(self.guessed)}; {_REMEDY} changes that.")
         if rows >= _MANY * total:
-            notes.append(
-                f"Warning: {rows:,} of {total:,} rows ({rows / total:.0%}) have unknown transitions and are ignored: "
-                f"{unknown.shown}; {_REMEDY} names their meaning."
+            verbs = (
+                f"({rows / total:.0%}) {verb}"
+                for verb in ("has an unknown transition and is", "have unknown transitions and are")
             )
+            some = agreeing(rows, total, "row", *verbs)
+            notes.append(f"Warning: {some} ignored: {unknown.shown}; {_REMEDY} names their meaning.")
         return notes
 
     def require_completions(self, source: str, whole: np.ndarray) -> None:

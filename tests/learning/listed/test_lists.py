@@ -7,7 +7,7 @@ from helpers.listed import pointer_model, pointer_spec, some_lists
 from helpers.toy_runs import toy_stepper
 
 from longstride.learning.algorithms.interface import Samples
-from longstride.learning.listed.samples import ListedSamples, list_places, with_lists
+from longstride.learning.listed.lists import joined_lists
 from longstride.rollout.trajectory import allocate
 
 COUNTS = [[3, 1, 4], [2, 2]]
@@ -30,25 +30,26 @@ def some_samples(spec, seed=0):
     observations = torch.from_numpy(np.concatenate([t.observations[:-1] for t in trajectories]))
     numbers = (torch.from_numpy(rng.normal(size=5).astype(np.float32)) for _ in range(3))
     others = dict(zip(("advantages", "returns", "values"), numbers, strict=True))
-    plain = Samples(observations=observations, **columns, **others)
-    return with_lists(plain._asdict(), list_places(trajectories)), all_lists
+    columns["actions"], lists = joined_lists(trajectories, columns["features"])
+    columns["features"] = torch.zeros(5, 0)
+    return Samples(observations=observations, **columns, **others, lists=lists), all_lists
 
 
-_COLUMNS = "actions", "log_probs", "masks", "features", "states"
+_COLUMNS = "actions", "log_probs", "masks", "features"
 
 
 @pytest.mark.parametrize("indices", [[0, 1, 2, 3, 4], [3, 1, 1, 4], [2]])
 def test_a_minibatch_has_the_lists_of_its_samples(indices):
     samples, lists = some_samples(pointer_spec())
     gathered = samples.at(torch.tensor(indices))
-    assert isinstance(gathered, ListedSamples)
     expected = [lists[k] for k in indices]
     descriptions = torch.from_numpy(np.concatenate([each for each, _ in expected]))
-    assert torch.equal(gathered.features.descriptions, descriptions)
-    assert gathered.features.rows.tolist() == [k for k, (each, _) in enumerate(expected) for _ in each]
-    assert torch.equal(gathered.features.rows, gathered.masks)
+    assert torch.equal(gathered.described.descriptions, descriptions)
+    assert gathered.described.rows.tolist() == [k for k, (each, _) in enumerate(expected) for _ in each]
+    rows, chosen_places = gathered.choices
+    assert torch.equal(gathered.described.rows, rows)
     begins = np.cumsum([0, *(len(each) for each, _ in expected[:-1])])
-    assert gathered.actions.tolist() == [b + chosen for b, (_, chosen) in zip(begins, expected, strict=True)]
+    assert chosen_places.tolist() == [b + chosen for b, (_, chosen) in zip(begins, expected, strict=True)]
     assert torch.equal(gathered.observations, samples.observations[indices])
     assert torch.equal(gathered.returns, samples.returns[indices])
 
@@ -59,11 +60,8 @@ def test_the_gradient_of_the_whole_loss_is_that_of_finite_differences():
     stepper = toy_stepper(model, clip_range=10.0)
     samples, _ = some_samples(model.spec)
     samples = samples.at(torch.tensor([0, 2, 3, 4, 1, 1]))
-    double = {
-        n: c.double() if torch.is_tensor(c) and c.is_floating_point() else c for n, c in samples._asdict().items()
-    }
-    double["features"] = samples.features._replace(descriptions=samples.features.descriptions.double())
-    samples, weights = ListedSamples(**double), torch.tensor([0.3, 0.2, 0.1, 0.2, 0.15, 0.05]).double()
+    samples = samples.map(lambda column: column.double() if column.is_floating_point() else column)
+    weights = torch.tensor([0.3, 0.2, 0.1, 0.2, 0.15, 0.05]).double()
     tensors = {name: tensor.detach().double().requires_grad_() for name, tensor in model.tensors.items()}
     names = [name for name in tensors if name.startswith(("actor", "critic"))]
     gradients = torch.autograd.grad(stepper.loss(samples, weights, tensors).total, [tensors[name] for name in names])
