@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longstride.text import agreeing, counted, format_bytes, format_duration, percent, sparkline
+from longstride.text import agreeing, counted, format_bytes, format_duration, percent, sparkline, with_margin
 
 
 @pytest.mark.parametrize(
@@ -74,3 +74,18 @@ def test_verbs_agree_with_the_part_and_nouns_with_the_whole():
     assert agreeing(1, 1, "row", "is", "are") == "1 of 1 row is"
     assert agreeing(1, 1_234, "person", "has", "have", "people") == "1 of 1,234 people has"
     assert agreeing(2, 3, "row", "is", "are") == "2 of 3 rows are"
+
+
+@pytest.mark.parametrize(
+    ("value", "margin", "text"),
+    [
+        (0.3142, 0.00213, "0.3142 ± 0.0021"),
+        (256.0, 0.0, "256.0 ± 0"),
+        (12345.6, 234.5, "12,346 ± 234"),
+        (1.5, 0.996, "1.5 ± 1.0"),
+        (1.005, 0.00951, "1.0050 ± 0.0095"),
+        (-3.0, float("inf"), "-3.000 ± -"),
+    ],
+)
+def test_a_margin_has_two_digits_and_the_number_as_many_decimals(value, margin, text):
+    assert with_margin(value, margin) == text

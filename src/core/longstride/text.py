@@ -108,6 +108,16 @@ def format_number(value: float, digits: int = 4) -> str:
     return f"{value:,.{max(0, digits - len(str(int(abs(value)))))}f}"
 
 
+def with_margin(value: float, margin: float) -> str:
+    """Return a number and the half width of its interval, such as ``0.3142 ± 0.0021``: the margin has two digits."""
+    if not math.isfinite(margin) or not math.isfinite(value):
+        return f"{format_number(value)} ± {format_number(margin)}"
+    if margin <= 0.0:
+        return f"{format_number(value)} ± 0"
+    decimals = min(max(1 - math.floor(math.log10(float(f"{margin:.1e}"))), 0), 12)
+    return f"{value:,.{decimals}f} ± {margin:,.{decimals}f}"
+
+
 def in_words(name: str) -> str:
     """Return the name of a metric as people read it."""
     return name.replace("_", " ")

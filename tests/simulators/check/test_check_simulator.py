@@ -8,6 +8,7 @@ from longstride.errors import SimulatorError
 from longstride.process.load import bundled_scenarios
 from longstride.simulators.check import check_simulator, random_action
 from longstride.simulators.loading import BUILT_IN, load_simulator
+from longstride.simulators.simulator import Simulator
 from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 
 
@@ -26,6 +27,36 @@ def test_nothing_is_wrong_with_what_is_built_in(name):
 @pytest.mark.parametrize("name", bundled_scenarios())
 def test_nothing_is_wrong_with_the_bundled_processes(name):
     assert check_simulator(load_simulator("process", {"scenario": name}).simulator, 50) == []
+
+
+class Reductions(Simulator):
+    """Queues whose reward and end are reductions of an array field."""
+
+    observation_size, action_space, max_steps = 3, Discrete(3), 50
+    state_dtype = np.dtype([("queue", np.int64, (3,)), ("work", np.float32, (3,))])
+
+    def reset(state, parameters, rng):
+        state.queue[:] = 0
+        state.work[:] = 0.0
+
+    def observe(state, parameters, observation):
+        observation[:] = state.queue
+
+    def step(state, parameters, action, rng):
+        state.queue[:] += rng.integers(0, 2)
+        state.queue[action] = max(state.queue[action] - 2, 0)
+        state.work[:] = 0.5 * state.queue
+        return -1.0 * state.queue.sum() - np.max(state.work), (state.queue > 9).all()
+
+    def truncated(state, parameters):
+        return state.queue.max() > 40
+
+    def time(state, parameters):
+        return state.work.sum() * 0.0
+
+
+def test_reductions_of_array_fields_are_numbers():
+    assert check_simulator(Reductions()) == []
 
 
 class NoValue(Choices):

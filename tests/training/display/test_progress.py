@@ -60,9 +60,17 @@ def test_a_finished_run_has_no_time_left():
 HOURS = {**RECORD, "metrics": {"mean_cycle_time": 5.2}, "units": {"mean_cycle_time": "hours"}}
 
 
+def test_an_update_has_no_line_of_its_own_by_default():
+    text = io.StringIO()
+    with Progress(Console(file=text), 4, 0, "return") as progress:
+        progress.update_complete(1.234)
+        progress.iteration(RECORD)
+    assert len(text.getvalue().splitlines()) == 1
+
+
 def test_the_best_heuristic_stands_beside_the_main_metric_and_each_update_has_a_line():
     text = io.StringIO()
-    with Progress(Console(file=text), 4, 0, "mean_cycle_time") as progress:
+    with Progress(Console(file=text, width=200), 4, 0, "mean_cycle_time", update_lines=True) as progress:
         progress.compare_with("spt", 7.5)
         progress.update_complete(1.234)
         progress.iteration(HOURS)

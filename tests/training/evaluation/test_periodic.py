@@ -18,13 +18,12 @@ from longstride.policies.networks import ActorCritic, restore_model
 from longstride.seeding import stream
 from longstride.settings import Settings
 from longstride.simulators.simulator import new_state
-from longstride.training.assembly import components
 from longstride.training.assembly.run import build_run
 from longstride.training.display.messages import evaluation_line
-from longstride.training.evaluation import best_heuristic, evaluate
+from longstride.training.evaluation import best_heuristic, periodic
 from longstride.training.evaluation.best_heuristic import Heuristics
-from longstride.training.evaluation.compiled import CompiledPlayer, Length
-from longstride.training.evaluation.evaluate import PeriodicEvaluation
+from longstride.training.evaluation.compiled import CompiledPlayer, Length, Played
+from longstride.training.evaluation.periodic import PeriodicEvaluation, unasked_evaluation
 from longstride.training.record import Best
 from longstride.training.run_directory.checkpoint import load_checkpoint
 from longstride.training.run_directory.metrics_log import MetricsLog, read_metrics
@@ -175,8 +174,8 @@ def test_the_best_checkpoint_is_the_best_evaluated(evaluated):
 def test_it_changes_nothing_that_is_learned(evaluated, tmp_path):
     train(tmp_path / "without")
     first, second = load_checkpoint(evaluated[0])[0], load_checkpoint(tmp_path / "without")[0]
-    assert first.keys() == second.keys()
-    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert {name for name in first if not name.startswith("candidate.")} == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in second)
     with_it, without = (
         [{**without_clock(r), "evaluation": None} for r in read_metrics(d)]
         for d in (evaluated[0], tmp_path / "without")
@@ -199,25 +198,46 @@ def test_a_resumed_run_is_evaluated_as_the_uninterrupted_one(evaluated, tmp_path
 GROWING = {"simulator": "oracles.toy_simulators:Bandit", "training_episodes": 1, "num_envs": 0}
 
 
-def without_asking(directory, **changes):
+def without_asking(directory, stop_after=None, resume=False, **changes):
     """Return the run that nobody asked to evaluate, and what it printed."""
-    return train(directory, **{**GROWING, **changes})
+    return train(directory, stop_after, resume, **{**GROWING, **changes})
 
 
 def test_a_run_whose_rollouts_grow_is_evaluated_unasked(tmp_path):
-    """50,000 steps are seven iterations; each evaluation plays a tenth of that, episodes of 256, and learns nothing."""
+    """50,000 steps are seven iterations; all evaluations play a tenth of that, episodes of 256, and learn nothing."""
     run, printed = without_asking(tmp_path / "unasked")
     found = [r["evaluation"] for r in read_metrics(tmp_path / "unasked")]
-    assert len(found) == 7
-    assert {each["episodes"] for each in found} == {19}
+    assert [each is not None for each in found] == [False] * 6 + [True], "and once before training"
+    assert found[-1]["episodes"] == 4
     assert "best heuristic" not in printed
+    assert "The policy of the run is " in printed
     facts = load_checkpoint(tmp_path / "unasked" / "checkpoints" / "best")[1]
     assert (facts["best_judged_by"], facts["best"]) == ("evaluations", run.trainer.judge.best.value)
-    assert facts["best"] >= max(each["metrics"]["return"]["mean"] for each in found)
+    trained = sum(r["steps"] for r in read_metrics(tmp_path / "unasked"))
+    assert 256 * 8 + run.trainer.judge.chosen.steps <= trained / 10, "together"
     without_asking(tmp_path / "never", evaluate_every=0)
     first, second = (load_checkpoint(tmp_path / name)[0] for name in ("unasked", "never"))
-    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert all(torch.equal(first[name], second[name]) for name in second)
     assert [r["evaluation"] for r in read_metrics(tmp_path / "never")] == [None] * 7
+
+
+def test_a_resumed_run_chooses_the_same_policy(tmp_path):
+    """200,000 steps: a stop between two evaluations, and other threads, change neither candidates nor choice."""
+    length = {"training_episodes": 4, "actor_hidden_size": 8}
+    straight, printed = without_asking(tmp_path / "straight", **length)
+    without_asking(tmp_path / "run", stop_after=9, **length)
+    resumed, later = without_asking(tmp_path / "run", resume=True, simulation_threads=2, **length)
+    chosen = [line for line in printed.splitlines() if line.startswith("The policy of the run is ")]
+    assert len(chosen) == 1
+    assert chosen[0] in later.splitlines()
+    ours, other = resumed.trainer.judge, straight.trainer.judge
+    assert ours.state_dict()[1] == other.state_dict()[1]
+    assert ours.chosen.steps == other.chosen.steps
+    assert (ours.chosen.candidate.params == other.chosen.candidate.params).all()
+    for which in ("last", "best"):
+        (a, b), (c, d) = (load_checkpoint(tmp_path / run / "checkpoints" / which) for run in ("run", "straight"))
+        assert a.keys() == c.keys() and all(torch.equal(a[name], c[name]) for name in c)
+        assert (b["iteration"], b["best"], b.get("judge")) == (d["iteration"], d["best"], d.get("judge"))
 
 
 @pytest.mark.parametrize(
@@ -238,20 +258,20 @@ def test_other_runs_are_not_evaluated_unasked(tmp_path, changes):
 
 
 @pytest.mark.parametrize(
-    ("training_episodes", "every", "episodes"), [(39, None, None), (40, 4, 4), (50, 5, 4), (1_000, 16, 4)]
+    ("training_episodes", "count", "evaluated"),
+    [(39, 0, False), (40, 0, True), (159, 0, True), (160, 1, True), (1_000, 8, True)],
 )
-def test_a_process_is_evaluated_in_whole_episodes_where_the_run_is_long(
-    tmp_path, monkeypatch, training_episodes, every, episodes
-):
-    """An episode of the loan desk has 62,000 steps: a tenth of 40 are four, which are more than 200,000 steps."""
-    played = []
-    monkeypatch.setattr(components, "greedy_player", lambda simulator, spec, number, *_: played.append(number))
+def test_a_process_is_evaluated_in_whole_episodes_where_the_run_is_long(tmp_path, training_episodes, count, evaluated):
+    """A tenth of 40 episodes of the loan desk, of 62,000 steps each, compares the last policy with the first."""
     values = {"simulator": "process", "run_directory": str(tmp_path / "run"), "device": "cpu"}
     run = build_run(Settings(Config(**values, training_episodes=training_episodes)), False, lambda text: None)
     evaluation = run.trainer.judge._evaluation
-    assert (evaluation and evaluation.every) == every
-    assert played == ([] if episodes is None else [episodes])
-    assert evaluation is None or not evaluation.asked
+    assert (evaluation is not None) == evaluated
+    if evaluation is not None:
+        total = training_episodes * run.trainer.simulator.expected_steps
+        assert evaluation.at_intervals == (count > 0)
+        assert evaluation.interval == (pytest.approx(total / count, rel=0.05) if count else 0)
+        assert (evaluation.is_cut, evaluation.asked) == (False, False)
 
 
 def test_about_so_many_steps_are_played_of_the_same_episodes():
@@ -259,18 +279,34 @@ def test_about_so_many_steps_are_played_of_the_same_episodes():
     player = CompiledPlayer(Shop(), None, 1)
     whole, _ = player.play("order_up", None, 50, SEED, "periodic evaluation")
     days = np.mean([each["days"] for each in whole[:4]])
-    some = player.play_steps("order_up", None, Length(600, 4, 100), SEED, "periodic evaluation")
-    assert some == whole[: int(600 / days)]
-    assert player.play_steps("order_up", None, Length(600, 4, 9), SEED, "periodic evaluation") == whole[:9]
-    assert player.play_steps("order_up", None, Length(1, 4, 9), SEED, "periodic evaluation") == whole[:4]
+
+    def play(params, name, episodes, streams):
+        return player.play_each("order_up", None, episodes, SEED, streams)
+
+    for length, count in ((Length(600, 4, 100), int(600 / days)), (Length(600, 4, 9), 9), (Length(1, 4, 9), 4)):
+        found = PeriodicEvaluation(play, length, 30, interval=1).run(None, "cash")
+        assert found.values == [each["cash"] for each in whole[:count]]
+        assert found.steps == sum(each["days"] for each in whole[:count])
 
 
 def test_long_episodes_of_an_evaluation_that_nobody_asked_for_are_cut(monkeypatch):
-    simulator, played = Shop(), []
-    monkeypatch.setattr(evaluate, "CompiledPlayer", lambda cut, *_: played.append(cut) or CompiledPlayer(cut, None, 1))
-    monkeypatch.setattr(CompiledPlayer, "play_steps", lambda *_: [{"cash": 1.0}])
-    evaluate.short_greedy_player(simulator, None, 48, SEED, 1)(None)
-    assert (played[0].max_steps, simulator.max_steps) == (12, 40)
+    played = []
+    monkeypatch.setattr(periodic, "build_player", lambda simulator, *_: played.append(simulator) or FakePlayer())
+    simulator = Shop()
+    simulator.max_steps = 100_000
+    for total in (2_000_000, 50_000):
+        evaluation = unasked_evaluation(simulator, None, total, SEED, 1)
+        evaluation.play(None, "trained", range(4), "streams")
+        assert evaluation.is_cut
+        steps = (total // evaluation.interval + 1) * evaluation.length.steps if evaluation.interval else 0
+        assert steps <= total / 20
+    assert ([each.max_steps for each in played], simulator.max_steps) == ([3_125, 1_000], 100_000)
+    assert unasked_evaluation(simulator, None, 39_999, SEED, 1) is None, "too short to compare two policies"
+
+
+class FakePlayer:
+    def play_each(self, *_):
+        return [Played({"cash": 1.0}, 1)]
 
 
 def test_an_environment_is_evaluated_too(tmp_path):
@@ -283,7 +319,7 @@ def test_an_environment_is_evaluated_too(tmp_path):
     train(tmp_path / "with", **options, evaluate_every=2, training_episodes=2)
     train(tmp_path / "without", **options, training_episodes=2)
     first, second = (load_checkpoint(tmp_path / name)[0] for name in ("with", "without"))
-    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert all(torch.equal(first[name], second[name]) for name in second)
     found = read_metrics(tmp_path / "with")[-1]["evaluation"]
     assert found["episodes"] == EPISODES
     assert found["metrics"]["return"] == found["metrics"]["length"], "the cart earns 1 a step"
@@ -310,8 +346,12 @@ def test_an_iteration_never_takes_the_place_of_an_evaluation(best, value, judged
 
 
 def test_when_one_is_due():
-    evaluation = PeriodicEvaluation(25, lambda weights: [])
+    evaluation = PeriodicEvaluation(None, Length(0, 4, 4), 10, every=25)
     assert [iteration for iteration in range(1, 28) if evaluation.due(iteration, iteration == 27)] == [25, 27]
+    by_steps = PeriodicEvaluation(None, Length(0, 4, 4), 10, interval=100)
+    due = [trained for trained in range(30, 331, 30) if by_steps.due(1, trained == 330, trained, trained - 30)]
+    assert due == [120, 210, 300, 330]
+    assert not PeriodicEvaluation(None, Length(0, 4, 4), 10).due(9, True, 100, 0)
 
 
 def test_a_metric_that_no_episode_had_is_said_to_be_missing():

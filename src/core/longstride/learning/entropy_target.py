@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from longstride.learning.distributed.ranks import ALONE, Ranks
 from longstride.learning.schedule import Coefficients
 from longstride.rollout.trajectory import Trajectory
 
@@ -56,9 +57,20 @@ class EntropyTarget:
         weight = max(coefficients.loss.entropy_coefficient, self.weight)
         return coefficients._replace(loss=coefficients.loss._replace(entropy_coefficient=weight))
 
-    def learn(self, entropy: float | None, most: float, share_done: float) -> None:
-        """Take note of an update's mean entropy and of the most possible, in nats; 0 where nothing limits it."""
-        self.share = entropy / most if entropy is not None and most > 0.0 else None
+    def learn(
+        self,
+        entropy: float | None,
+        trajectories: Sequence[Trajectory],
+        choices: Sequence[int],
+        share_done: float,
+        ranks: Ranks = ALONE,
+    ) -> None:
+        """Take note of an update's mean entropy, in nats, and of this rank's part of the rollout that it learned from.
+
+        Choices are the numbers of values of each choice of an action; real-valued actions have none.
+        """
+        total, count = np.array(ranks.gather(allowed_entropy(trajectories, choices))).sum(axis=0).tolist()
+        self.share = entropy * count / total if entropy is not None and total > 0.0 else None
         target = self.at(share_done)
         if self.share is not None and target > 0.0:
             factor = min(max(math.exp(_GAIN * (target - self.share)), 1.0 / _MOST_AT_ONCE), _MOST_AT_ONCE)
@@ -70,6 +82,10 @@ class EntropyTarget:
     def can_move(self) -> bool:
         """Whether the policy is far enough from a fixed one for a small divergence to mean small steps."""
         return self.share is None or self.share > _FIXED
+
+    def figures(self, share_done: float) -> dict[str, float | None]:
+        """Return what metrics.jsonl holds of it after an iteration."""
+        return {"entropy_share": self.share, "entropy_target": self.at(share_done)}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the JSON values that a checkpoint keeps."""

@@ -36,8 +36,8 @@ class Run(BaseModel):
     square root."""
 
     evaluate_every: int = Field(default=-1, ge=-1)
-    """Iterations between two evaluations during training. Integer >= -1; 0 for none; -1 for ten to twenty evaluations
-    if they cost little. The best of them is the policy of the run; they do not change what is learned."""
+    """Iterations between two evaluations during training. Integer >= -1; 0 for none; -1 for about eight evaluations,
+    in at most a tenth of the run's steps. They choose the policy of the run and do not change what is learned."""
 
     run_directory: str = ""
     """Folder of the run. "" for runs/<simulator>, runs/<simulator>-2, ..."""

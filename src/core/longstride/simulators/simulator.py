@@ -24,7 +24,6 @@ Function = Callable[..., Any]
 OK, OBSERVATION_TOO_LONG, OBSERVATION_NOT_FINITE, EMPTY_MASK, REWARD_NOT_FINITE = range(5)
 POLICY_NOT_FINITE, ACTION_NOT_ALLOWED, FEATURE_NOT_FINITE, LISTS_FULL, DESCRIPTION_NOT_FINITE = 5, 6, 7, 8, 9
 
-
 _LARGEST_METRIC = 1e150
 """Size from which squares of metrics overflow."""
 
@@ -39,7 +38,8 @@ class Simulator:
     * ``step(state, parameters, action, rng) -> (reward, terminated)`` changes ``state``; action is an integer
       (Discrete), int64[choices] (MultiDiscrete) or float32[numbers] within the bounds (Box).
     * ``action_mask(state, parameters, mask)`` (optional, not for Box) writes bool[n], for MultiDiscrete the choices'
-      masks one after another; it comes in all True.
+      masks one after another; it comes in all True. It is called before each decision, after ``observe``, perhaps twice
+      for a state, and not after the last step of an episode.
     * ``action_features(state, parameters, mask, features)`` (optional, not for Box) writes float32[n,
       action_feature_size], figures about the allowed actions; it comes in all 0. The policy adds ``features @ w`` to
       its logits. All actions share the learned weights ``w``, so a known figure need not be learned for each action.
@@ -58,7 +58,6 @@ class Simulator:
     Ordinary Python, called once an episode and not compiled:
 
     * ``episode_metrics(state, parameters, metrics)`` (optional) fills a record of ``metrics_dtype``.
-
     * ``figures(self, records)`` (optional), a method, returns matplotlib figures by title for a report; records are
       policy -> records of its evaluated episodes.
 

@@ -1,18 +1,21 @@
 """What a run is worth so far: evaluations at intervals, the best parameters, the heuristics to compare with."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from longstride.rollout.collector import EpisodeOutcome
+from longstride.policies.spec import PolicySpec
 from longstride.simulators.simulator import Simulator
+from longstride.training.choice.candidates import Candidate, Candidates
+from longstride.training.choice.choose import Choice, choice_line, choose
 from longstride.training.display.messages import evaluation_line, start_line
 from longstride.training.display.progress import Progress
+from longstride.training.evaluation.acting import acting_sentence
 from longstride.training.evaluation.best_heuristic import BestHeuristic
 from longstride.training.evaluation.direction import DirectionCheck
-from longstride.training.evaluation.evaluate import PeriodicEvaluation
-from longstride.training.record import Best, JudgedBy, main_metric_of
+from longstride.training.evaluation.periodic import PeriodicEvaluation
+from longstride.training.record import Best, JudgedBy, Summary, main_metric_of, main_metrics
 from longstride.training.settings import Services
 
 
@@ -20,47 +23,66 @@ class Judge:
     """Judges the policy of a run by its main metric, and has the best parameters kept.
 
     Evaluations decide which are the best where some are made, else the episodes of iterations. ``best`` is their main
-    metric so far. ``actor_params`` returns the present ones, float32[*], and ``keep`` saves them.
+    metric so far. ``actor_params`` returns the present ones, float32[*], and ``keep`` saves those of a candidate, or
+    the present ones (None). ``chosen`` is what the comparison at the end has found, None before.
     """
 
     def __init__(
         self,
         simulator: Simulator,
+        spec: PolicySpec,
         services: Services,
         actor_params: Callable[[], np.ndarray],
-        keep: Callable[[], None],
+        keep: Callable[[Candidate | None], None],
     ) -> None:
         self._simulator, self._actor_params, self._keep, self.best = simulator, actor_params, keep, Best()
         self._evaluation, self._heuristics = services.evaluation, services.heuristics
         self._ranks, self._sampler, self._seconds = services.ranks, services.utilization.sampler, 0.0
-        self._direction = DirectionCheck(simulator)
+        self._pace = 0.0  # seconds of an evaluated step
+        self._direction, self._spec = DirectionCheck(simulator), spec
+        self._candidates = Candidates(simulator.main_metric_lower_is_better)
+        self._trained = self._evaluated_at = self._spent = self._last_steps = 0  # environment steps
+        self._worst: float | None = None  # main metric of an episode that trained since the evaluation before
+        self._kept: int | None = None  # iteration of the candidate that is the best so far
+        self.chosen: Choice | None = None
 
     def seconds_after(self, iteration: int, is_last: bool) -> float:
-        """Return the seconds that the evaluation after an iteration is going to take; 0 where none is due."""
-        due = self._evaluation is not None and self._evaluation.due(iteration, is_last)
-        return self._seconds if due else 0.0
+        """Return the seconds that evaluations after an iteration take: one if it is due, and the one at the end."""
+        evaluation, trained = self._evaluation, self._trained + self._last_steps
+        if evaluation is None or not self._spent:
+            return 0.0
+        seconds = self._seconds if evaluation.due(iteration, is_last, trained, self._evaluated_at) else 0.0
+        return seconds + self._pace * evaluation.budget(trained, self._spent)
 
     def see_start(self, progress: Progress) -> float:
         """Evaluate the policy that training begins with, which may stay the best; return the seconds that took."""
         if self._evaluation is None:
             return 0.0
-        result, metric = self._played_greedily(self._evaluation), self._simulator.main_metric
+        if not self._evaluation.at_intervals:
+            self._candidates.add(Candidate(0, self._actor_params().copy()))
+            return 0.0
+        result, metric = self._played_greedily(self._evaluation, 0), self._simulator.main_metric
         progress.say(start_line(metric, self._simulator.unit_of(metric), result))
         self._direction.see(result)
         return float(result["seconds"])
 
-    def see_iteration(self, finished: Sequence[EpisodeOutcome]) -> None:
-        """Take note of the episodes that the present parameters have played."""
-        self._keep_best(main_metric_of(self._simulator, finished), "iterations")
+    def see_iteration(self, whole: Summary) -> None:
+        """Take note of the steps and episodes that the present parameters have played."""
+        self._trained, self._last_steps = self._trained + whole.steps, whole.steps
+        worst = max if self._simulator.main_metric_lower_is_better else min
+        if values := main_metrics(self._simulator, whole.finished):
+            self._worst = float(worst(values if self._worst is None else [*values, self._worst]))
+        self._keep_best(main_metric_of(self._simulator, whole.finished), "iterations")
 
     def evaluate(self, iteration: int, is_last: bool, progress: Progress) -> dict[str, Any] | None:
         """Evaluate the policy where that is due after an iteration; return what the record says of it."""
-        if self._evaluation is None or not self._evaluation.due(iteration, is_last):
+        evaluation = self._evaluation
+        if evaluation is None or not evaluation.due(iteration, is_last, self._trained, self._evaluated_at):
             return None
         self._begin_phase(progress)
-        result, metric = self._played_greedily(self._evaluation), self._simulator.main_metric
-        self._seconds = result["seconds"]
-        best = self.compare(progress, is_last, evaluated=self._evaluation.asked)
+        result, metric = self._played_greedily(evaluation, iteration), self._simulator.main_metric
+        self._evaluated_at = self._trained
+        best = self.compare(progress, is_last, evaluated=evaluation.asked)
         progress.say(evaluation_line(iteration, metric, self._simulator.unit_of(metric), result, best))
         if contradiction := self._direction.see(result):
             progress.say(contradiction)
@@ -79,16 +101,64 @@ class Judge:
             progress.compare_with(*heuristics.best)
         return heuristics.best
 
-    def _played_greedily(self, evaluation: PeriodicEvaluation) -> dict[str, Any]:
+    def finish(self, iteration: int, progress: Progress) -> None:
+        """Compare the last policy with the best candidates on further episodes, and keep the best of them."""
+        evaluation = self._evaluation
+        if evaluation is None:
+            return
+        if all(each.iteration != iteration for each in self._candidates.kept):
+            self._candidates.add(Candidate(iteration, self._actor_params().copy()))
+        if len(self._candidates.kept) < 2:  # none of a checkpoint of an earlier version
+            return
+        self._begin_phase(progress)
+        arguments = evaluation, self._simulator, self._spec, evaluation.budget(self._trained, self._spent)
+        self.chosen = self._ranks.from_first(lambda: choose(self._candidates, *arguments))
+        if self.chosen is not None:
+            self._keep_candidate(self.chosen.candidate, self.chosen.value)
+            for line in filter(None, (choice_line(self._simulator, self.chosen), acting_sentence(self.chosen.verdict))):
+                progress.say(line)
+
+    def metadata(self) -> dict[str, Any]:
+        """Return what every checkpoint says of the best parameters, JSON values."""
+        metric = self._simulator.main_metric
+        return {"best": self.best.value, "best_judged_by": self.best.judged_by, "main_metric": metric}
+
+    def state_dict(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Return arrays by name and JSON values that a run continues from."""
+        arrays, candidates = self._candidates.state_dict()
+        counts = {"trained": self._trained, "evaluated_at": self._evaluated_at, "spent": self._spent}
+        return arrays, {**counts, "worst": self._worst, "kept": self._kept, "candidates": candidates}
+
+    def load_state_dict(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> None:
+        """Restore :meth:`state_dict` and :meth:`metadata` from a checkpoint; one of an earlier version has no state."""
+        self.best = Best(metadata["best"], metadata.get("best_judged_by", "iterations"))
+        state = metadata.get("judge", {})
+        self._trained, self._evaluated_at = state.get("trained", 0), state.get("evaluated_at", 0)
+        self._spent, self._worst, self._kept = state.get("spent", 0), state.get("worst"), state.get("kept")
+        self._candidates.load_state_dict(arrays, state.get("candidates", []))
+
+    def _played_greedily(self, evaluation: PeriodicEvaluation, iteration: int) -> dict[str, Any]:
         """Return the figures of an evaluation, which the first rank plays for all; keep the best parameters."""
-        result = self._ranks.from_first(lambda: evaluation.run(self._actor_params()))
-        self._keep_best(result["metrics"].get(self._simulator.main_metric, {}).get("mean"), "evaluations")
-        return result
+        params = self._actor_params()
+        found = self._ranks.from_first(lambda: evaluation.run(params, self._simulator.main_metric))
+        self._spent, self._seconds = self._spent + found.steps, found.record["seconds"]
+        self._pace = self._seconds / max(found.steps, 1)
+        worst = None if evaluation.is_cut else self._worst
+        self._worst = None
+        self._candidates.add(Candidate(iteration, params.copy(), found.values, worst))
+        ranked = self._candidates.ranked()
+        if ranked and ranked[0].iteration != self._kept:
+            self._keep_candidate(ranked[0], self._candidates.mean_of(ranked[0]))
+        return found.record
+
+    def _keep_candidate(self, candidate: Candidate, value: float) -> None:
+        self._kept, self.best = candidate.iteration, Best(value, "evaluations")
+        self._keep(candidate)
 
     def _keep_best(self, value: float | None, judged_by: JudgedBy) -> None:
         if self.best.beaten_by(value, judged_by, self._simulator.main_metric_lower_is_better):
             self.best = Best(value, judged_by)
-            self._keep()
+            self._keep(None)
 
     def _begin_phase(self, progress: Progress) -> None:
         progress.phase("evaluating")

@@ -122,8 +122,13 @@ class Best(NamedTuple):
 
 def main_metric_of(simulator: Simulator, finished: Sequence[EpisodeOutcome]) -> float | None:
     """Return the mean of a simulator's main metric over episodes; None where no episode has it."""
+    return mean_of(main_metrics(simulator, finished))
+
+
+def main_metrics(simulator: Simulator, finished: Sequence[EpisodeOutcome]) -> list[float]:
+    """Return a simulator's main metric of each episode that has it."""
     name = simulator.main_metric
-    return mean_of([outcome.total_reward for outcome in finished] if name == "return" else _values(finished, name))
+    return [outcome.total_reward for outcome in finished] if name == "return" else _values(finished, name)
 
 
 def mean_of(values: Sequence[float]) -> float | None:

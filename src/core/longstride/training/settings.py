@@ -10,7 +10,7 @@ from longstride.learning.schedule import Schedule
 from longstride.training.callbacks import NoCallbacks, Observer
 from longstride.training.display.utilization import UtilizationTracker
 from longstride.training.evaluation.best_heuristic import Heuristics
-from longstride.training.evaluation.evaluate import PeriodicEvaluation
+from longstride.training.evaluation.periodic import PeriodicEvaluation
 from longstride.training.rollout_growth import GrowthLimits
 from longstride.training.run_directory.checkpoint_writer import CheckpointWriter
 from longstride.training.time_budget import Budget, NoBudget

@@ -10,7 +10,7 @@ from torch import Tensor
 from longstride.errors import PolicyNotFiniteError
 from longstride.learning.distributed.ranks import any_of
 from longstride.learning.distributed.shares import share_of
-from longstride.learning.entropy_target import EntropyTarget, allowed_entropy
+from longstride.learning.entropy_target import EntropyTarget
 from longstride.learning.normalization import ObservationScales
 from longstride.learning.policy_health import MANY_DEAD, policy_health, some_rows
 from longstride.learning.schedule import Coefficients
@@ -21,12 +21,13 @@ from longstride.rollout.guarded_collection import collect_guarded
 from longstride.rollout.hosts.collector import PLAYING
 from longstride.seeding import stream
 from longstride.simulators.simulator import Simulator
+from longstride.training.choice.candidates import Candidate
 from longstride.training.display.messages import iteration_lines
 from longstride.training.display.progress import Progress
 from longstride.training.failures import report_update_errors, require_finite_parameters, update_failure_lines
 from longstride.training.judge import Judge
 from longstride.training.learning_advice import Advice
-from longstride.training.record import Best, Collected, Summary, iteration_record, joined, summary_of
+from longstride.training.record import Collected, Summary, iteration_record, joined, summary_of
 from longstride.training.rewards import Rewards, carried_of
 from longstride.training.run_directory.directory import Which
 from longstride.training.run_directory.metrics_log import Log
@@ -62,7 +63,7 @@ class Trainer:
         self.rewards = Rewards(simulator, settings, self.model, self.share, self.ranks)
         self.length = run_length(settings.iterations, settings.growth)
         self.entropy = EntropyTarget(settings.entropy_target)
-        self.judge = Judge(simulator, services, self.actor_params, lambda: self.save("best"))
+        self.judge = Judge(simulator, self.model.spec, services, self.actor_params, self._keep)
         self.iteration = 0
         self._advice = Advice()
 
@@ -96,6 +97,7 @@ class Trainer:
                 raise self.observer.failure
             if any_of(should_stop() or self.observer.stops, self.ranks.sums) and self.unfinished:
                 return False
+        self.judge.finish(self.iteration, progress)
         return True
 
     def run_iteration(self, progress: Progress) -> dict[str, Any]:
@@ -106,7 +108,7 @@ class Trainer:
         if self.iteration == 0:
             self.budget.leave_out(self.judge.see_start(progress))
         collected = self._collect(self.settings.instances)
-        self.judge.see_iteration(collected.whole.finished)  # before the update
+        self.judge.see_iteration(collected.whole)  # before the update
         self._begin_phase("updating", progress)
         share_done = self._share_done()
         coefficients = self._coefficients(share_done)
@@ -119,11 +121,11 @@ class Trainer:
         progress.update_complete(report.update_seconds + report.transfer_seconds)
         failures = update_failure_lines(self.iteration, report)
         lines = iteration_lines(self.iteration, report, failures, collected.whole.finished)
-        self.entropy.learn(report.losses.get("entropy"), self._most_entropy(collected), share_done)
+        choices = self.model.spec.action_space.choices
+        self.entropy.learn(report.losses.get("entropy"), collected.trajectories, choices, share_done, self.ranks)
         health = policy_health(self.model, some_rows([t.observations for t in collected.trajectories], self.ranks))
         can_move = self.entropy.can_move and health.dead_units < MANY_DEAD
-        settings = self.updater.settings
-        grown = self.length.finish_iteration(report, settings.target_kl, settings.epochs, can_move)
+        grown = self.length.finish_iteration(report, self.updater.settings, can_move)
         for line in filter(None, [*self.collector.take_lines(), *lines, grown]):
             progress.say(line)
         record = iteration_record(self.iteration, collected, report, coefficients, self.ranks)
@@ -132,8 +134,7 @@ class Trainer:
             "gamma": self.rewards.discount,
             **self.length.figures(),
             **health._asdict(),
-            "entropy_share": self.entropy.share,
-            "entropy_target": self.entropy.at(share_done),
+            **self.entropy.figures(share_done),
         }
         return record | self.collector.figures()
 
@@ -202,12 +203,6 @@ class Trainer:
         factor = coefficients.learning_rate_factor * self.length.rate_factor
         return self.entropy.held(coefficients._replace(learning_rate_factor=factor), share_done)
 
-    def _most_entropy(self, collected: Collected) -> float:
-        """Return the mean of the most possible entropy over the steps of a rollout of all ranks, in nats."""
-        choices = self.model.spec.action_space.choices
-        sums = np.array(self.ranks.gather(allowed_entropy(collected.trajectories, choices))).sum(axis=0)
-        return float(sums[0] / sums[1])
-
     def _update(self, collected: Collected, coefficients: Coefficients, share_done: float) -> UpdateReport:
         """Improve the policy by a rollout."""
         rng = stream(self.settings.seed, "update", self.iteration)
@@ -251,6 +246,19 @@ class Trainer:
         elif which == "last":  # the one before is on the disk: the first rank has waited for it
             self.checkpoints.saved_iteration = self.iteration - 1
 
+    def _keep(self, candidate: Candidate | None) -> None:
+        """Save the present parameters, or those of an earlier candidate with nothing to continue from, as the best."""
+        if candidate is None or candidate.iteration == self.iteration:
+            return self.save("best")
+        if self.ranks.rank == 0:
+            tensors, facts = self.updater.state_dict()
+            actor, layout = torch.from_numpy(candidate.params), self.model.layout
+            model = {name: tensor for name, tensor in tensors.items() if name.startswith("model.")}
+            of_actor = [name for name, offset in layout.offsets.items() if offset < layout.actor_size]
+            model |= {f"model.{name}": layout.view(actor, name) for name in of_actor}
+            facts |= {**self.metadata, "iteration": candidate.iteration, "ranks": self.ranks.size}
+            self.checkpoints.save("best", model, facts | self.judge.metadata())
+
     def state_dict(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return everything that the rest of the run depends on: tensors by name, and JSON values."""
         tensors, metadata = self.updater.state_dict()
@@ -258,6 +266,8 @@ class Trainer:
         whole = joined_state(part, self.ranks)
         arrays = self.scales.arrays() | whole.unfinished.records | self.rewards.arrays(whole.carried)
         tensors |= {} if whole.critic_states is None else {CRITIC_STATES: whole.critic_states}
+        candidates, judge_state = self.judge.state_dict()
+        arrays |= candidates
         metadata |= {
             **self.metadata,
             "rollout": whole.unfinished.metadata,
@@ -266,9 +276,8 @@ class Trainer:
             **self.rewards.metadata(),
             "growth": self.length.state_dict(),
             "entropy": self.entropy.state_dict(),
-            "best": self.judge.best.value,
-            "best_judged_by": self.judge.best.judged_by,
-            "main_metric": self.simulator.main_metric,
+            "judge": judge_state,
+            **self.judge.metadata(),
             **self.budget.metadata(),
         }
         return tensors | {name: torch.from_numpy(array) for name, array in arrays.items()}, metadata
@@ -293,6 +302,6 @@ class Trainer:
         self.iteration = metadata["iteration"]
         self.length.load_state_dict(metadata.get("growth", {}))
         self.entropy.load_state_dict(metadata.get("entropy", {}))
-        self.judge.best = Best(metadata["best"], metadata.get("best_judged_by", "iterations"))
+        self.judge.load_state_dict(arrays, metadata)
         self.budget.load_state_dict(metadata.get("time_budget", {}))
         self.checkpoints.saved_iteration = self.iteration

@@ -80,7 +80,7 @@ def _checked(run: Run) -> list[str]:
 def _checked_draws(run: Run, policy: TrainedPolicy) -> list[str]:
     """Return whether drawn actions are better or worse than the likeliest ones, which the run remembers."""
     simulator, seed = run.trainer.simulator, run.trainer.settings.seed
-    if not simulator.compiled:
+    if not simulator.compiled or run.trainer.judge.chosen is not None:
         return []
     verdict = compare_draws(simulator, policy, seed, run.plan.simulation_threads)
     keep_verdict(RunDirectory(run.directory), verdict, policy.actor_params)

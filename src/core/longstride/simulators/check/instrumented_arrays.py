@@ -57,6 +57,10 @@ class _Array(np.ndarray):
     def __array_finalize__(self, other: Any) -> None:
         self.hints, self.label = getattr(other, "hints", None), getattr(other, "label", "")  # type: ignore[assignment]
 
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        """Return the result of a NumPy function; one number, such as a sum, as a number, as NumPy does by itself."""
+        return array[()] if array.ndim == 0 else super().__array_wrap__(array, context, return_scalar)
+
     def __getitem__(self, index: Any) -> Any:
         self._note(index)
         return super().__getitem__(index)

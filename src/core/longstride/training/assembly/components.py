@@ -34,8 +34,8 @@ from longstride.training.assembly.algorithm import build_algorithm, build_schedu
 from longstride.training.assembly.hosts import build_hosts_collector, uses_players
 from longstride.training.assembly.setup import Setup
 from longstride.training.evaluation.best_heuristic import Heuristics
-from longstride.training.evaluation.evaluate import PeriodicEvaluation, greedy_player, short_greedy_player
-from longstride.training.rollout_growth import LARGEST_SHARE, GrowthLimits
+from longstride.training.evaluation.periodic import PeriodicEvaluation, asked_evaluation, unasked_evaluation
+from longstride.training.rollout_growth import GrowthLimits
 from longstride.training.run_directory.checkpoint_writer import CheckpointWriter
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.plots import read_evaluation
@@ -43,14 +43,11 @@ from longstride.training.settings import Services, TrainingSettings
 from longstride.training.time_budget import NO_LIMIT
 from longstride.training.trainer import Trainer
 
-_SHORT_EVALUATIONS, _OF_A_RUN, _MOST_STEPS = 20, 10, 200_000
-"""Evaluations where nobody asked for them: about how many, the steps of the run for one of theirs, and the most."""
+_TIMED_STEPS = 2_000_000
+"""Steps of a run that only time ends, as far as its evaluations are concerned."""
 
 _FEW_EPISODES = 4
 """Episodes of each heuristic that is only played for the display of a run."""
-
-_WHOLE_EVALUATIONS, _LEAST_EPISODES = 10, 4
-"""Evaluations by whole episodes that no setting names: about how many, and the fewest episodes that can choose."""
 
 
 def build_trainer(
@@ -198,40 +195,21 @@ def new_model(config: Config, simulator: Simulator, spec: PolicySpec, pinned: bo
 
 
 def build_evaluation(setup: Setup) -> PeriodicEvaluation | None:
-    """Return the evaluation at intervals; None where there is none.
+    """Return the evaluations of a run; None where there are none.
 
-    Short ones are made without a setting if they cost little: if the simulator wants whole episodes, or if rollouts
-    grow and the simulator is compiled.
+    They are made without a setting if they cost little: if the simulator wants whole episodes, or if rollouts grow and
+    the simulator is compiled.
     """
-    config, simulator = setup.config, setup.simulator
+    config, simulator, size = setup.config, setup.simulator, setup.size
     threads = config.simulation_threads or detect_cores().usable
     if config.evaluate_every > 0:
-        play = greedy_player(simulator, setup.spec, config.evaluation_episodes, config.seed, threads)
-        return PeriodicEvaluation(config.evaluate_every, play)
-    if config.evaluate_every == 0 or not simulator.compiled:
+        asked = config.evaluate_every, config.evaluation_episodes
+        return asked_evaluation(simulator, setup.spec, *asked, config.seed, threads)
+    if config.evaluate_every == 0 or not simulator.compiled or not (size.first or simulator.hooks.whole_episodes):
         return None
-    if simulator.hooks.whole_episodes:
-        return _build_whole_episodes(setup, threads)
-    if not setup.size.first:
-        return None
-    total = _growth_limits(setup).total
-    iterations = min(total // setup.size.first, LARGEST_SHARE)
-    steps = min(total // _OF_A_RUN, _MOST_STEPS)
-    play = short_greedy_player(simulator, setup.spec, steps, config.seed, threads)
-    return PeriodicEvaluation(max(iterations // _SHORT_EVALUATIONS, 1), play, asked=False)
-
-
-def _build_whole_episodes(setup: Setup, threads: int) -> PeriodicEvaluation | None:
-    """Return evaluations of whole episodes, because cut ones would mislead; None in short runs."""
-    config, size, simulator = setup.config, setup.size, setup.simulator
-    episode = simulator.expected_steps or simulator.max_steps
-    total = config.training_episodes * size.counted
-    episodes = min(total // _OF_A_RUN // episode, max(_MOST_STEPS // episode, _FEW_EPISODES))
-    if episodes < _LEAST_EPISODES:
-        return None
-    iterations = min(total // size.first if size.first else config.training_episodes, LARGEST_SHARE)
-    play = greedy_player(simulator, setup.spec, min(episodes, config.evaluation_episodes), config.seed, threads)
-    return PeriodicEvaluation(max(iterations // _WHOLE_EVALUATIONS, 1), play, asked=False)
+    timed = config.training_episodes == NO_LIMIT
+    total = _TIMED_STEPS if timed else config.training_episodes * size.counted
+    return unasked_evaluation(simulator, setup.spec, total, config.seed, threads)
 
 
 def build_heuristics(setup: Setup, directory: Path) -> Heuristics | None:

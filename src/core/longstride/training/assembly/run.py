@@ -45,6 +45,7 @@ from longstride.training.assembly.plan import (
 from longstride.training.assembly.presets import budget_lines, budget_of, complete
 from longstride.training.assembly.run_settings import changed_settings, load_configured, resumes_of, train_command
 from longstride.training.assembly.setup import Setup
+from longstride.training.choice.choose import keep_choice
 from longstride.training.display.messages import kernel_lines, memory_lines, rank_lines
 from longstride.training.display.progress import Progress
 from longstride.training.display.utilization import build_utilization_tracker
@@ -73,7 +74,7 @@ class Run:
     plan: Plan
     lock: RunLock | None  # None of a rank that writes nothing
     own_files: Sequence[Path] = ()  # files of the simulator that are written again if they vanish
-    verbose: bool = False  # whether the speeds of a CPU are printed at the end
+    verbose: bool = False  # whether the speeds of a CPU and the times of its updates are printed
 
     def train(self, console: Console, should_stop: Callable[[], bool]) -> bool:
         """Train and release the lock; the display is on the console, the rest is as for :meth:`Trainer.run`.
@@ -103,7 +104,8 @@ class Run:
         log = MetricsLog(self.directory, trainer.iteration, retry)
         iterations = trainer.settings.iterations if trainer.settings.iterations != NO_LIMIT else None
         share = trainer.length.shown_share(trainer.iteration)
-        with Progress(console, iterations, trainer.iteration, trainer.simulator.main_metric, share) as progress:
+        shown = iterations, trainer.iteration, trainer.simulator.main_metric, share, self._shows_machine
+        with Progress(console, *shown) as progress:
             progress.remember(whole_records(self.directory))
             if log.note:
                 progress.say(log.note)
@@ -115,15 +117,32 @@ class Run:
                 log.close()
                 for line in retry.lines():
                     progress.say(line)
-            for line in self._last_lines():
+            for line in [*self._keep_choice(), *self._last_lines()]:
                 progress.say(line)
         return done
+
+    @property
+    def _shows_machine(self) -> bool:
+        """Whether the times of updates and the speeds at the end are printed."""
+        return self.verbose or self.plan.device == "cuda"
 
     def _follow(self, should_stop: Callable[[], bool]) -> bool:
         """Train as a rank that neither shows nor writes anything."""
         nowhere = make_console(file=io.StringIO(), quiet=True)
         with Progress(nowhere, None, 0, "") as progress, self.trainer.utilization.sampler:
             return self.trainer.run(NoLog(), progress, should_stop)
+
+    def _keep_choice(self) -> list[str]:
+        """Write how the chosen policy acts; return a line if that fails."""
+        chosen = self.trainer.judge.chosen
+        if chosen is None:
+            return []
+        try:
+            self.trainer.checkpoints.retry.require()
+            keep_choice(RunDirectory(self.directory), chosen)
+        except (OSError, UserError) as error:
+            return [f"It is not kept whether the policy draws its actions: {error}"]
+        return []
 
     def _learning_curve(self) -> str:
         """Draw the learning curve, unless the directory is no longer that of the run; return a line about it."""
@@ -141,7 +160,7 @@ class Run:
         if self.plan.device == "cuda":
             free, total = free_and_total_bytes()
             lines += [*memory_lines(self.plan.device_name, total, free), *utilization.phase_lines()]
-        if self.verbose or self.plan.device == "cuda":
+        if self._shows_machine:
             lines += filter(None, (utilization.simulation_line(), utilization.efficiency_line()))
         return lines
 

@@ -7,7 +7,7 @@ from longstride.hardware.planning.plan import Plan
 from longstride.jit_cache.cache import CacheStats
 from longstride.learning.updater import UpdateReport
 from longstride.rollout.collector import EpisodeOutcome
-from longstride.text import format_bytes, format_duration, in_words, scale_of
+from longstride.text import format_bytes, format_duration, in_words, scale_of, with_margin
 
 
 def precision_lines(plan: Plan, capability: tuple[int, int] | None) -> list[str]:
@@ -85,8 +85,8 @@ def _mean(metric: str, unit: str, evaluation: dict[str, Any], best: tuple[str, f
     result = "not known"
     if value:
         scale = scale_of(unit, value["mean"])
-        mean, half = value["mean"] * scale.factor, (value["high"] - value["low"]) / 2 * scale.factor
-        result = f"{mean:,.2f} ± {half:,.2f}{scale.suffix}"
+        half = (value["high"] - value["low"]) / 2
+        result = f"{with_margin(value['mean'] * scale.factor, half * scale.factor)}{scale.suffix}"
         result += f" (best heuristic, {best[0]}: {best[1] * scale.factor:,.2f}{scale.suffix})" if best else ""
     return f"{name} {result}"
 

@@ -25,10 +25,19 @@ class Progress:
 
     A terminal or a notebook shows a table that changes, anything else plain lines. The total is None if it is unknown;
     ``done`` are the iterations before this process, ``share`` what they are of a run whose iterations differ in length.
+    ``update_lines``: whether each update has a line of its own among plain lines.
     """
 
-    def __init__(self, console: Console, total: int | None, done: int, metric: str, share: float = 0.0) -> None:
-        self._console, self._total, self._metric = console, total, metric
+    def __init__(
+        self,
+        console: Console,
+        total: int | None,
+        done: int,
+        metric: str,
+        share: float = 0.0,
+        update_lines: bool = False,
+    ) -> None:
+        self._console, self._total, self._metric, self._update_lines = console, total, metric, update_lines
         self._first = self._done = done
         self._first_share = self._share = share
         self._begin = time.perf_counter()
@@ -79,11 +88,11 @@ class Progress:
         say(self._console, text)
 
     def update_complete(self, seconds: float) -> None:
-        """Show the time of an update: once an iteration, in the display or as a line."""
+        """Show the time of an update: in the display, or as a line where updates have one."""
         self._updated = update_line(seconds)
         if self._live:
             self._live.refresh()
-        else:
+        elif self._update_lines:
             self.say(self._updated)
 
     def iteration(self, record: dict[str, Any]) -> None:

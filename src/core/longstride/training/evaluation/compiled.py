@@ -46,6 +46,14 @@ class Length(NamedTuple):
     most: int
 
 
+class Played(NamedTuple):
+    """An episode that was played."""
+
+    record: dict[str, Any]  # return and metrics
+    steps: int  # environment steps
+    message: str | None = None  # sentence for people
+
+
 class CompiledPlayer:
     """Plays episodes of a compiled simulator; the threads change no result. The spec is the trained policy's.
 
@@ -71,29 +79,21 @@ class CompiledPlayer:
             SimulatorError: the simulator broke its contract.
             UserError: Numba cannot compile it.
         """
-        played = self._played(name, actor_params, range(episodes), seed, streams)
-        messages = [f"{name}, episode {k}: {message}" for k, (*_, message) in enumerate(played) if message]
-        return [record for record, *_ in played], messages
+        played = self.play_each(name, actor_params, range(episodes), seed, streams)
+        messages = [f"{name}, episode {k}: {each.message}" for k, each in enumerate(played) if each.message]
+        return [each.record for each in played], messages
 
-    def play_steps(
-        self, name: str, actor_params: np.ndarray | None, length: Length, seed: int, streams: str
-    ) -> Records:
-        """Play as many of the episodes of :meth:`play` as make some number of steps, judged by the first ones."""
-        first = self._played(name, actor_params, range(length.least), seed, streams)
-        each = max(sum(steps for _, steps, _ in first) / length.least, 1.0)
-        episodes = range(length.least, min(int(length.steps / each), length.most))
-        return [record for record, *_ in first + self._played(name, actor_params, episodes, seed, streams)]
-
-    def _played(
+    def play_each(
         self, name: str, actor_params: np.ndarray | None, episodes: Iterable[int], seed: int, streams: str
-    ) -> list[tuple[dict[str, Any], int, str | None]]:
-        """Return record, steps and message of some episodes."""
+    ) -> list[Played]:
+        """Play some of the episodes of :meth:`play`, by their numbers."""
         loop, simulator, nothing = self._loop_of(name), self._simulator, self._rows(0)
 
-        def play_episode(episode: int) -> tuple[dict[str, Any], int, str | None]:
+        def play_episode(episode: int) -> Played:
             states, total, steps = self._play_one(loop, actor_params, seed, (streams, episode, name), nothing)
             with naming_the_episode(simulator, _title(name, episode)):
-                return {"return": total, **metrics_of(simulator, states)}, steps, simulator.message(states[0])
+                record = {"return": total, **metrics_of(simulator, states)}
+                return Played(record, steps, simulator.message(states[0]))
 
         return _in_threads(self._threads, play_episode, episodes)
 

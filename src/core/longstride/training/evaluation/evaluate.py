@@ -1,10 +1,7 @@
 """Policies, heuristics and bounds side by side on the same random streams, and evaluations while a run trains."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field
-from functools import cache
 from statistics import fmean
 from typing import Any
 
@@ -22,15 +19,12 @@ from longstride.simulators.simulator import (
     naming_the_episode,
     new_state,
 )
-from longstride.training.evaluation.compiled import POLICIES, CompiledPlayer, Length, Records
+from longstride.training.evaluation.compiled import POLICIES, CompiledPlayer, Records
 from longstride.training.evaluation.gymnasium import GymnasiumPlayer
 from longstride.training.evaluation.statistics import mean_and_margin
 from longstride.training.evaluation.trained_policy import TrainedPolicy
 
-_LEAST, _MOST = 4, 100
-"""Episodes of an evaluation that nobody asked for."""
-
-_PERIODIC = "periodic evaluation"
+PERIODIC = "periodic evaluation"
 """Random streams of evaluations while a run trains."""
 
 
@@ -124,7 +118,7 @@ def heuristic_records(simulator: Simulator, episodes: int, seed: int, threads: i
         UserError: Numba cannot compile it.
     """
     player = build_player(simulator, None, threads, tuple(simulator.heuristics))
-    return {name: player.play(name, None, episodes, seed, _PERIODIC)[0] for name in simulator.heuristics}
+    return {name: player.play(name, None, episodes, seed, PERIODIC)[0] for name in simulator.heuristics}
 
 
 def summarise(records: Records) -> dict[str, dict[str, Any]]:
@@ -166,46 +160,3 @@ def _bound(simulator: Simulator, name: str, bound: Function, episodes: int, seed
             "episode_metrics does."
         )
     return records
-
-
-@dataclass(frozen=True)
-class PeriodicEvaluation:
-    """Evaluations while a run trains: the greedy policy on the same random streams every time.
-
-    Their streams are no streams of training, so a run learns the same bits with and without them. Nor are they the
-    streams of ``--mode evaluate``: they choose the best checkpoint, and a choice flatters what it was made by.
-    """
-
-    every: int  # iterations from one evaluation to the next, >= 1
-    # plays the greedy policy with actor parameters, float32[*], and returns the episodes' records
-    play: Callable[[np.ndarray], Records]
-    asked: bool = True  # whether the user named the interval
-
-    def due(self, iteration: int, is_last: bool) -> bool:
-        """Return whether the policy is evaluated after an iteration, counted from 1; always after the last."""
-        return is_last or iteration % self.every == 0
-
-    def run(self, actor_params: np.ndarray) -> dict[str, Any]:
-        """Return JSON values: number of episodes, seconds, mean and 95 % interval of each number."""
-        begin = time.perf_counter()
-        records = self.play(actor_params)
-        metrics = {n: v for n, v in summarise(records).items() if not isinstance(v["mean"], list)}
-        return {"episodes": len(records), "seconds": time.perf_counter() - begin, "metrics": metrics}
-
-
-def short_greedy_player(
-    simulator: Simulator, spec: PolicySpec, steps: int, seed: int, threads: int
-) -> Callable[[np.ndarray], Records]:
-    """Return a function as :func:`greedy_player` does, for about so many steps in all; long episodes are cut."""
-    cut, length = copy(simulator), Length(steps, _LEAST, _MOST)
-    cut.max_steps = min(simulator.max_steps, max(steps // _LEAST, 1))
-    player = cache(lambda: CompiledPlayer(cut, spec, threads))
-    return lambda actor_params: player().play_steps("trained", actor_params, length, seed, _PERIODIC)
-
-
-def greedy_player(
-    simulator: Simulator, spec: PolicySpec, episodes: int, seed: int, threads: int
-) -> Callable[[np.ndarray], Records]:
-    """Return a function that plays the greedy policy; it is compiled at the first call."""
-    player = cache(lambda: build_player(simulator, spec, threads))
-    return lambda actor_params: player().play("trained", actor_params, episodes, seed, _PERIODIC)[0]

@@ -1,6 +1,6 @@
 """Episodes of a Gymnasium environment, played by a trained policy or by heuristics."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from longstride.rollout.trajectory import allocate
 from longstride.seeding import stream
 from longstride.simulators.gym.open_environment import OpenEnvironment, seed_of
 from longstride.simulators.simulator import OK, Simulator
-from longstride.training.evaluation.compiled import POLICIES, Records
+from longstride.training.evaluation.compiled import POLICIES, Played, Records
 
 
 class GymnasiumPlayer:
@@ -32,18 +32,24 @@ class GymnasiumPlayer:
         Raises:
             SimulatorError: the environment failed or returned invalid values.
         """
-        records, messages = [], []
-        for episode in range(episodes):
+        played = self.play_each(name, actor_params, range(episodes), seed, streams)
+        return [each.record for each in played], [each.message for each in played if each.message]
+
+    def play_each(
+        self, name: str, actor_params: np.ndarray | None, episodes: Iterable[int], seed: int, streams: str
+    ) -> list[Played]:
+        """Play some of the episodes of :meth:`play`, by their numbers."""
+        played = []
+        for episode in episodes:
             title, rng = f"{episode} of the evaluation of {name}", stream(seed, f"{streams} policy", episode)
             self._environment.begin(seed_of(stream(seed, streams, episode)), title)
             record, ended = self._play_episode(self._build_choose(name, actor_params, rng))
-            records.append(record)
-            if not ended:
-                messages.append(
-                    f"Episode {title} was stopped after {record['length']:,} steps and counts up to there: "
-                    f"{self._environment.name} has no time limit (--simulator-option max_episode_steps=N sets one)."
-                )
-        return records, messages
+            message = (
+                f"Episode {title} was stopped after {record['length']:,} steps and counts up to there: "
+                f"{self._environment.name} has no time limit (--simulator-option max_episode_steps=N sets one)."
+            )
+            played.append(Played(record, record["length"], None if ended else message))
+        return played
 
     def _play_episode(self, choose: Callable[[], np.ndarray]) -> tuple[dict[str, Any], bool]:
         """Play an episode that has begun; return its record and whether it ended."""

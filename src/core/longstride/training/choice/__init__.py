@@ -1,0 +1,1 @@
+"""The policy that a run ends with, by evidence."""

@@ -1,0 +1,103 @@
+"""The comparison at the end of a run: which of its policies is the best one, and whether it draws its actions."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from longstride.policies.compiled.forward import align_params
+from longstride.policies.spec import PolicySpec
+from longstride.simulators.simulator import Simulator
+from longstride.text import counted, in_words, scale_of, with_margin
+from longstride.training.choice.candidates import Candidate, Candidates
+from longstride.training.choice.halving import Arm, halve
+from longstride.training.evaluation.comparison import Verdict, compare
+from longstride.training.evaluation.evaluate import Evaluation
+from longstride.training.evaluation.periodic import CHOICE, PeriodicEvaluation
+from longstride.training.evaluation.statistics import mean_and_margin
+from longstride.training.run_directory.acting_file import keep_acting
+from longstride.training.run_directory.directory import RunDirectory
+
+_CONTENDERS = 4
+"""Candidates that are compared."""
+
+_WAYS = {False: "trained", True: "trained_sampled"}
+"""Names of the ways to play a policy, by whether it draws its actions."""
+
+
+class Choice(NamedTuple):
+    """The policy that a run ends with."""
+
+    candidate: Candidate
+    draws: bool  # whether it draws its actions
+    value: float  # mean of its main metric
+    margin: float  # half of the 95 % interval of the mean
+    episodes: int  # episodes of it
+    policies: int  # policies that were compared
+    steps: int  # environment steps of the whole comparison
+    verdict: Verdict | None  # how its draws compare with its likeliest actions; None if not both were played
+
+
+def choose(
+    candidates: Candidates, evaluation: PeriodicEvaluation, simulator: Simulator, spec: PolicySpec, budget: float
+) -> Choice | None:
+    """Compare the newest candidate with the best others, greedily and by draws; None if the budget is too small.
+
+    Args:
+        candidates: policies of the run, the newest one last.
+        evaluation: evaluations of the run, by whose loop and length of episodes the policies play.
+        simulator: simulator of the run.
+        spec: architecture of the policies.
+        budget: environment steps of all episodes.
+    """
+    newest = candidates.kept[-1]
+    others = [each for each in candidates.ranked() or candidates.kept if each is not newest]
+    contenders = [newest, *others[: _CONTENDERS - 1]]
+    params = [align_params(each.params, spec) for each in contenders]
+
+    def play(arm: Arm, episodes: range) -> list[tuple[float | None, int]]:
+        played = evaluation.play(params[arm.candidate], _WAYS[arm.draws], episodes, CHOICE)
+        return [(each.record.get(simulator.main_metric), each.steps) for each in played]
+
+    arms = [Arm(i, draws) for draws in (False, True) for i in range(len(contenders))]
+    worst = [each.worst for each in contenders]
+    found = halve(arms, play, budget, evaluation.episode_steps, simulator.main_metric_lower_is_better, worst)
+    if found is None or not (numbers := [value for value in found.values[found.best] if value is not None]):
+        return None
+    mean, margin = mean_and_margin(np.array(numbers))
+    verdict = _draws_against_likeliest(found.values, found.best.candidate, simulator)
+    counts = len(numbers), len({arm.candidate for arm in found.values}), found.steps
+    return Choice(contenders[found.best.candidate], found.best.draws, float(mean), float(margin), *counts, verdict)
+
+
+def _draws_against_likeliest(
+    values: dict[Arm, list[float | None]], candidate: int, simulator: Simulator
+) -> Verdict | None:
+    """Return how the draws of a candidate compare with its likeliest actions in the episodes of both."""
+    ways = {name: values.get(Arm(candidate, draws), []) for draws, name in _WAYS.items()}
+    count, metric = min(map(len, ways.values())), simulator.main_metric
+    records = {
+        name: [{metric: value} if value is not None else {} for value in of[:count]] for name, of in ways.items()
+    }
+    return compare(Evaluation(count, records), simulator, "trained_sampled", "trained")
+
+
+def choice_line(simulator: Simulator, choice: Choice) -> str:
+    """Return the line about the policy that a run ends with."""
+    metric, iteration = simulator.main_metric, choice.candidate.iteration
+    unit = simulator.unit_of(metric)
+    scale = scale_of(unit if unit != "reward" else "", choice.value)
+    which = f"the one after iteration {iteration}" if iteration else "the untrained one"
+    number = with_margin(choice.value * scale.factor, choice.margin * scale.factor)
+    effort = f"the best of {choice.policies} in {counted(choice.episodes, 'further episode')}"
+    draws = ", drawing its actions" if choice.draws else ""
+    return f"The policy of the run is {which}, {effort}: {in_words(metric)} {number}{scale.suffix}{draws}."
+
+
+def keep_choice(directory: RunDirectory, choice: Choice) -> None:
+    """Keep with a run whether its policy draws its actions, and what has shown it; nothing if draws did not play.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    if choice.verdict is not None:
+        keep_acting(directory, choice.draws, choice.verdict.as_json(), choice.candidate.params)

@@ -1,0 +1,133 @@
+"""Evaluations while a run trains: when, of how many episodes, and on which random streams."""
+
+import time
+from collections.abc import Callable, Iterable
+from copy import copy
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from longstride.policies.spec import PolicySpec
+from longstride.simulators.simulator import Simulator
+from longstride.training.evaluation.compiled import Length, Played
+from longstride.training.evaluation.evaluate import PERIODIC, build_player, summarise
+
+OF_A_RUN = 10
+"""Steps of a run for one step of all of its evaluations together."""
+
+CHOICE = "choice of the policy"
+"""Random streams of the comparison at the end of a run, which are not those that chose what is compared."""
+
+_EVALUATIONS, _EPISODES, _MOST_EPISODES, _MOST_STEPS = 8, 4, 100, 200_000
+"""Evaluations that no setting names: about how many, the fewest and most episodes of one, and its most steps."""
+
+_SHORTEST = 1_000
+"""Steps below which no episode is cut."""
+
+PlayEpisodes = Callable[[np.ndarray, str, Iterable[int], str], list[Played]]
+"""Plays numbered episodes of some streams with an actor's parameters, as ``trained`` or ``trained_sampled``."""
+
+
+class Evaluated(NamedTuple):
+    """An evaluation."""
+
+    record: dict[str, Any]  # JSON values: episodes, seconds, mean and 95 % interval of each number
+    values: list[float | None]  # main metric of each episode, None if it is missing
+    steps: int  # environment steps of all episodes
+
+
+@dataclass(frozen=True)
+class PeriodicEvaluation:
+    """Evaluations while a run trains: the greedy policy on the same random streams every time.
+
+    Their streams are no streams of training, so a run learns the same bits with and without them. Nor are they the
+    streams of ``--mode evaluate``: they choose the best checkpoint, and a choice flatters what it was made by.
+    """
+
+    play: PlayEpisodes  # plays episodes of a policy
+    length: Length  # steps and episodes of an evaluation
+    episode_steps: int  # most steps, or the usual steps, of an episode
+    every: int = 0  # iterations from one evaluation to the next; 0 where steps decide
+    interval: int = 0  # training steps from one evaluation to the next; 0 for the comparison at the end alone
+    is_cut: bool = False  # whether long episodes are cut
+
+    @property
+    def asked(self) -> bool:
+        """Whether the user named the interval."""
+        return self.every > 0
+
+    @property
+    def at_intervals(self) -> bool:
+        """Whether the policy is evaluated before the end."""
+        return self.every > 0 or self.interval > 0
+
+    def due(self, iteration: int, is_last: bool, trained: int = 0, evaluated_at: int = 0) -> bool:
+        """Return whether the policy is evaluated after an iteration, counted from 1; always after the last.
+
+        ``trained`` are the training steps so far, ``evaluated_at`` those before the evaluation before.
+        """
+        if self.every:
+            return is_last or iteration % self.every == 0
+        return self.interval > 0 and (is_last or trained // self.interval > evaluated_at // self.interval)
+
+    def run(self, actor_params: np.ndarray, main_metric: str) -> Evaluated:
+        """Play, first the fewest episodes, then as many more as make the named number of steps."""
+        begin, length = time.perf_counter(), self.length
+        played = self.play(actor_params, "trained", range(length.least), PERIODIC)
+        each = max(sum(one.steps for one in played) / length.least, 1.0)
+        more = range(length.least, min(int(length.steps / each), length.most))
+        played += self.play(actor_params, "trained", more, PERIODIC)
+        records = [one.record for one in played]
+        metrics = {n: v for n, v in summarise(records).items() if not isinstance(v["mean"], list)}
+        record = {"episodes": len(records), "seconds": time.perf_counter() - begin, "metrics": metrics}
+        return Evaluated(record, [each.get(main_metric) for each in records], sum(one.steps for one in played))
+
+    def budget(self, trained: int, spent: int) -> float:
+        """Return the steps that the comparison at the end may take.
+
+        ``spent`` are the steps of all evaluations so far; those that the user has asked for leave it a part.
+        """
+        share = trained / OF_A_RUN
+        left = max(share - spent, share / 2 if self.asked else 0.0)
+        return min(left, OF_A_RUN * _MOST_STEPS)
+
+
+def asked_evaluation(
+    simulator: Simulator, spec: PolicySpec, every: int, episodes: int, seed: int, threads: int
+) -> PeriodicEvaluation:
+    """Return evaluations after every so many iterations, of so many whole episodes."""
+    play = episodes_player(simulator, spec, seed, threads)
+    usual = simulator.expected_steps or simulator.max_steps
+    return PeriodicEvaluation(play, Length(0, episodes, episodes), usual, every=every)
+
+
+def unasked_evaluation(
+    simulator: Simulator, spec: PolicySpec, total: int, seed: int, threads: int
+) -> PeriodicEvaluation | None:
+    """Return evaluations of about a tenth of a run's ``total`` steps, half of it at the end; None in short runs.
+
+    Long episodes are cut, unless the simulator wants whole ones. A run that is too short for evaluations at intervals
+    has the comparison at its end alone.
+    """
+    share, episode, played = total // OF_A_RUN, simulator.expected_steps or simulator.max_steps, simulator
+    if not simulator.hooks.whole_episodes:
+        longest = min(max(share // (2 * _EVALUATIONS * _EPISODES), _SHORTEST), _MOST_STEPS // _EPISODES)
+        played = copy(simulator)
+        played.max_steps = min(simulator.max_steps, longest)
+        episode = min(episode, longest)
+    if share < _EPISODES * episode:
+        return None
+    count = min(share // 2 // (_EPISODES * episode), _EVALUATIONS + 1) - 1  # one more before training
+    interval = total // count if count > 0 else 0
+    steps = min(share // 2 // (count + 1), _MOST_STEPS) if count > 0 else 0
+    length = Length(steps, _EPISODES, _MOST_EPISODES)
+    play, is_cut = episodes_player(played, spec, seed, threads), played.max_steps < simulator.max_steps
+    return PeriodicEvaluation(play, length, episode, interval=interval, is_cut=is_cut)
+
+
+def episodes_player(simulator: Simulator, spec: PolicySpec, seed: int, threads: int) -> PlayEpisodes:
+    """Return a function that plays a policy; it is compiled at the first call."""
+    player = cache(lambda: build_player(simulator, spec, threads))
+    return lambda params, name, episodes, streams: player().play_each(name, params, episodes, seed, streams)

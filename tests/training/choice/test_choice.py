@@ -1,0 +1,187 @@
+"""The policy that a run ends with: candidates, their ranks, successive halving; rare costs with a known truth."""
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("scipy")
+
+from longstride import Discrete, Simulator
+from longstride.policies.families.mlp.family import MLP
+from longstride.policies.parameter_layout import layout_of
+from longstride.policies.spec import PolicySpec
+from longstride.training.choice.candidates import Candidate, Candidates, common_episodes, scores
+from longstride.training.choice.choose import choice_line, choose, keep_choice
+from longstride.training.choice.halving import Arm, halve
+from longstride.training.evaluation.periodic import unasked_evaluation
+from longstride.training.run_directory.acting_file import draws_by_default
+from longstride.training.run_directory.directory import RunDirectory
+
+
+def candidate(iteration, values, worst=None):
+    return Candidate(iteration, np.full(3, iteration, np.float32), values, worst)
+
+
+def test_candidates_are_compared_in_the_episodes_that_all_have():
+    assert common_episodes([[1.0, None, 3.0, 4.0], [2.0, 2.0, 5.0]]).tolist() == [[1.0, 3.0], [2.0, 5.0]]
+    assert common_episodes([[1.0, None], [None, 2.0]]).tolist() == [[1.0], [2.0]]
+    kept = Candidates(lower_is_better=True)
+    kept.add(candidate(0, [5.0, 1.0, 0.0, 0.0]))  # better only by later episodes
+    kept.add(candidate(3, [4.0, 1.0]))
+    assert [each.iteration for each in kept.ranked()] == [3, 0]
+
+
+@pytest.mark.parametrize(("lower", "order"), [(True, [2, 4, 1]), (False, [1, 4, 2])])
+def test_ranks_follow_the_direction_of_the_metric_and_later_comes_first(lower, order):
+    kept = Candidates(lower)
+    for each in (candidate(1, [3.0, 3.5]), candidate(2, [1.0, 1.5]), candidate(4, [2.0, 2.5]), candidate(5, [None])):
+        kept.add(each)
+    assert [each.iteration for each in kept.ranked()] == order
+    kept.add(candidate(6, [2.0, 2.5]))
+    assert [each.iteration for each in kept.ranked()] == [order[0], 6, *order[1:]]
+
+
+def test_six_are_kept_and_the_worst_but_the_newest_leaves():
+    kept = Candidates(lower_is_better=False)
+    for iteration, value in enumerate((5.0, 1.0, 7.0, 6.0, 8.0, 9.0, 0.0)):
+        kept.add(candidate(iteration, [value, value]))
+    assert [each.iteration for each in kept.kept] == [0, 2, 3, 4, 5, 6]
+    again = Candidates(lower_is_better=False)
+    again.load_state_dict(*kept.state_dict())
+    assert [vars(each) | {"params": None} for each in again.kept] == [
+        vars(each) | {"params": None} for each in kept.kept
+    ]
+    assert all((a.params == b.params).all() for a, b in zip(again.kept, kept.kept, strict=True))
+
+
+def test_episodes_without_spread_count_with_half_a_bad_one_if_training_has_spread():
+    costs = np.array([[0.31] * 4, [0.50, 0.52, 0.48, 0.50]])
+    assert scores(costs, [None, None]).tolist() == pytest.approx([0.31, 0.5])
+    assert scores(costs, [4.3, 0.6])[0] == pytest.approx((4 * 0.31 + 0.5 * 4.3) / 4.5)
+    assert scores(costs, [4.3, 0.6]).argmin() == 1
+    assert scores(np.full((1, 4), 3.0), [3.0]).tolist() == [3.0], "nor has training"
+
+
+COSTS = {False: 0.31, True: 0.50}
+"""Running costs of a policy that never services and of one that does, without bursts."""
+
+BURST, CHANCE, STEPS = 2.2, 0.2, 1_000
+"""Cost of a burst in an episode, its probability without service, and steps of an episode; so 0.75 is the true cost."""
+
+
+def rare_burst(services_of, seed):
+    """Return how arms play: episode k has the same draws for all, and a burst hits those that do not service."""
+
+    def play(arm, episodes):
+        played = []
+        for k in episodes:
+            rng = np.random.default_rng((seed, k))
+            noise, burst = 0.01 * rng.standard_normal(), rng.random() < CHANCE
+            services = services_of[arm.candidate]
+            played.append((COSTS[services] + noise + BURST * (burst and not services), STEPS))
+        return played
+
+    return play
+
+
+@pytest.mark.parametrize(("episodes", "most"), [(100, 30), (400, 2)])
+def test_a_policy_that_has_only_been_lucky_loses_the_comparison(episodes, most):
+    """By four episodes alone it wins in 41 of 100 comparisons (0.8^4), in this one the less the more it may play."""
+    arms, services, by_few, by_halving = [Arm(i, False) for i in range(4)], [True, False, False, False], 0, 0
+    for seed in range(200):
+        play = rare_burst(services, seed)
+        few = [np.mean([value for value, _ in play(arm, range(4))]) for arm in arms]
+        found = halve(arms, play, episodes * STEPS, STEPS, lower_is_better=True)
+        by_few += int(np.argmin(few)) != 0
+        by_halving += found.best.candidate != 0
+        assert found.steps <= episodes * STEPS
+    assert by_few == pytest.approx(82, abs=20)
+    assert by_halving <= most
+
+
+def test_halving_finds_the_least_cost_and_the_largest_reward_within_the_budget():
+    means = [3.0, 1.0, 2.0, 4.0, 5.0]
+
+    def play(arm, episodes):
+        return [(means[arm.candidate] + np.random.default_rng(k).standard_normal(), 10) for k in episodes]
+
+    arms = [Arm(i, False) for i in range(5)]
+    assert halve(arms, play, 1_000, 10, lower_is_better=True).best == Arm(1, False)
+    assert halve(arms, play, 1_000, 10, lower_is_better=False).best == Arm(4, False)
+    found = halve(arms, play, 60, 10, lower_is_better=True)
+    assert set(found.values) == set(arms[:3]), "the last arms are left out of a small budget"
+    assert halve(arms, play, 39, 10, lower_is_better=True) is None
+
+
+def test_arms_that_act_alike_or_are_shown_to_be_worse_cost_no_further_round():
+    def play(arm, episodes):
+        return [(float(k % 3) + 9.0 * arm.candidate, 1) for k in episodes]
+
+    found = halve([Arm(0, False), Arm(1, False), Arm(0, True), Arm(1, True)], play, 1_000, 1, lower_is_better=True)
+    assert found.best == Arm(0, False)
+    assert {len(values) for values in found.values.values()} == {125}, "one round"
+
+
+@pytest.mark.parametrize(("gain", "draws"), [(1.0, True), (0.01, False), (-0.5, False)])
+def test_a_policy_draws_only_if_that_is_shown_to_be_better(gain, draws):
+    def play(arm, episodes):
+        return [(np.random.default_rng((k, arm.draws)).standard_normal() + gain * arm.draws, 1) for k in episodes]
+
+    found = halve([Arm(0, False), Arm(0, True)], play, 400, 1, lower_is_better=False)
+    assert found.best.draws is draws
+
+
+class Machine(Simulator):
+    """Servicing costs 0.5 a step; not servicing costs 0.31, and 300 when it breaks, once in 500 steps: 0.91."""
+
+    observation_size, action_space, max_steps, main_metric = 1, Discrete(2), 200, "cost"
+    main_metric_lower_is_better = True
+    state_dtype = np.dtype([("cost", np.float64), ("steps", np.int64)])
+    metrics_dtype = np.dtype([("cost", np.float64)])
+
+    def reset(state, parameters, rng):
+        state.cost = 0.0
+        state.steps = 0
+
+    def observe(state, parameters, observation):
+        observation[0] = 0.0
+
+    def step(state, parameters, action, rng):
+        breaks = rng.random() < 0.002
+        cost = 0.5 if action == 1 else 0.31 + 300.0 * breaks
+        state.cost += cost
+        state.steps += 1
+        return -cost, False
+
+    def episode_metrics(state, parameters, metrics):
+        metrics.cost = state.cost / state.steps
+
+
+SPEC = PolicySpec(1, Discrete(2), (4,), (4,), "relu", MLP)
+
+
+def policy(preference):
+    """Return the parameters of a policy that prefers the second action by a logit."""
+    layout = layout_of(SPEC)
+    params = np.zeros(layout.actor_size, np.float32)
+    layout.view(torch.from_numpy(params), "actor.1.bias")[1] = preference
+    return params
+
+
+def test_the_policy_of_a_run_is_chosen_by_further_episodes_and_its_way_to_act_is_kept(tmp_path):
+    evaluation = unasked_evaluation(Machine(), SPEC, 1_000_000, 0, 1)
+    kept = Candidates(lower_is_better=True)
+    kept.add(Candidate(0, policy(0.0), [0.9] * 4))
+    kept.add(Candidate(7, policy(6.0), [0.5] * 4))
+    kept.add(Candidate(9, policy(-6.0), [0.31] * 4))  # lucky
+    budget = evaluation.budget(1_000_000, 40_000)
+    assert budget == 60_000
+    choice = choose(kept, evaluation, Machine(), SPEC, budget)
+    assert (choice.candidate.iteration, choice.draws) == (7, False)
+    assert choice.value == pytest.approx(0.5)
+    assert choice.steps <= budget
+    best = f"the best of 3 in {choice.episodes} further episodes: cost 0.5 ± 0."
+    assert choice_line(Machine(), choice) == f"The policy of the run is the one after iteration 7, {best}"
+    keep_choice(RunDirectory(tmp_path), choice)
+    assert not draws_by_default(tmp_path, choice.candidate.params)
+    assert choose(kept, evaluation, Machine(), SPEC, 300) is None
