@@ -11,8 +11,8 @@ from numba import njit
 
 from longstride.jit_cache.cache import cached
 
-CELLS = 1 << 16
-"""Number of cells; two that fall together only make each other look more visited."""
+CELLS = 65_521
+"""Number of cells, a prime; two that fall together only make each other look more visited."""
 
 PLACES = 8
 """States that an instance notes in a rollout, at most."""
@@ -23,8 +23,8 @@ NONE = -1
 _WIDTH, _FARTHEST = np.float32(0.5), np.float32(6.0)
 """Width of a cell in standard deviations, and the number of cells from the mean on where all are one."""
 
-_BASIS, _PRIME = np.uint64(14695981039346656037), np.uint64(1099511628211)
-"""Constants of the FNV-1a hash."""
+_BASE = 131
+"""Base of the number whose digits are the cell's places, of which the rest modulo the number of cells is the hash."""
 
 
 class Finds(NamedTuple):
@@ -78,12 +78,12 @@ def note_find(finds, i, state, observation, age, actor_params):  # type: ignore[
 @njit(nogil=True)
 def cell_of(observation, actor_params):  # type: ignore[no-untyped-def]
     """Return the cell of float32[O]; the parameters begin with mean and scale of the observations."""
-    n, key = len(observation), _BASIS
+    n, key = len(observation), np.int64(0)
     for i in range(n):
         place = (observation[i] - actor_params[i]) * actor_params[n + i] / _WIDTH
         place = min(max(place, -_FARTHEST), _FARTHEST) if place == place else np.float32(0.0)
-        key = (key ^ np.uint64(np.int64(np.floor(place + np.float32(0.5))) + np.int64(128))) * _PRIME
-    return np.int64((key ^ (key >> np.uint64(32))) & np.uint64(CELLS - 1))
+        key = (key * _BASE + np.int64(np.floor(place + np.float32(6.5)))) % CELLS
+    return key
 
 
 @cached
