@@ -36,22 +36,22 @@ def test_the_most_possible_entropy_counts_the_allowed_values_of_each_choice():
 
 def test_real_valued_actions_have_no_target():
     spec = mlp_spec((3, 4, 2), space=Box((-1.0, -1.0), (1.0, 1.0)))
-    target = EntropyTarget(0.5)
-    target.learn(1.4, [allocate(spec, 8, np.zeros)], spec.action_space.choices, 0.0)
+    target = EntropyTarget(0.5, spec.action_space.choices)
+    target.learn(1.4, [allocate(spec, 8, np.zeros)], 0.0)
     assert target.share is None
     assert target.can_move
     assert weight(target, 0.1) == 0.03
 
 
 def test_the_weight_rises_below_the_target_and_falls_above_it():
-    masks, low, high = np.ones((16, 2), bool), EntropyTarget(0.5), EntropyTarget(0.5)
-    low.learn(0.1 * math.log(2), [trajectory(masks, (2,))], (2,), 0.0)
-    high.learn(1.0 * math.log(2), [trajectory(masks, (2,))], (2,), 0.0)
+    masks, low, high = np.ones((16, 2), bool), EntropyTarget(0.5, (2,)), EntropyTarget(0.5, (2,))
+    low.learn(0.1 * math.log(2), [trajectory(masks, (2,))], 0.0)
+    high.learn(1.0 * math.log(2), [trajectory(masks, (2,))], 0.0)
     assert low.share == pytest.approx(0.1)
-    assert low.weight == pytest.approx(0.3 * 1.5)  # exp(2 * 0.4) is more than the most at once
-    assert high.weight == pytest.approx(0.3 / 1.5)
+    assert low.weight == pytest.approx(0.3 * 1.5)  # exp(6 * 0.4) is more than the most at once
+    assert high.weight == pytest.approx(0.3 * math.exp(-0.25 * 0.5))
     for _ in range(60):
-        high.learn(math.log(2), [trajectory(masks, (2,))], (2,), 0.0)
+        high.learn(math.log(2), [trajectory(masks, (2,))], 0.0)
     assert weight(high, 0.0) == 0.03  # never below the scheduled weight
 
 
@@ -61,9 +61,9 @@ def test_the_target_ends_at_half_of_the_run_and_0_is_none():
 
 
 def test_a_policy_with_hardly_any_entropy_is_fixed():
-    masks, target = np.ones((16, 2), bool), EntropyTarget(0.0)
-    target.learn(0.001, [trajectory(masks, (2,))], (2,), 0.9)
+    masks, target = np.ones((16, 2), bool), EntropyTarget(0.0, (2,))
+    target.learn(0.001, [trajectory(masks, (2,))], 0.9)
     assert not target.can_move
-    restored = EntropyTarget(0.0)
+    restored = EntropyTarget(0.0, (2,))
     restored.load_state_dict(target.state_dict())
     assert restored == target

@@ -26,7 +26,9 @@ def played(collector, weights, rounds):
     found = []
     for _ in range(rounds):
         rollouts, _ = collector.collect(weights, 0, collector.plan.instances)
-        found.append([(type(r.trajectory)(*(a.copy() for a in r.trajectory)), r.finished, r.is_natural) for r in rollouts])
+        found.append(
+            [(type(r.trajectory)(*(a.copy() for a in r.trajectory)), r.finished, r.is_natural) for r in rollouts]
+        )
     return found
 
 
@@ -50,7 +52,9 @@ def rollouts(weights):
 
 
 def test_one_of_four_instances_makes_excursions_once_something_is_archived(rollouts):
-    assert [[natural for *_, natural in round_] for round_ in rollouts] == [[True] * 4] + [[True, False, True, True]] * 3
+    assert [[natural for *_, natural in round_] for round_ in rollouts] == [[True] * 4] + [
+        [True, False, True, True]
+    ] * 3
 
 
 def test_excursions_end_by_a_cut_and_count_as_no_episode(rollouts):

@@ -19,8 +19,9 @@ from longstride.rollout.trajectory import Trajectory
 _UNTIL = 0.5
 """Share of the run after which the target is 0."""
 
-_GAIN, _MOST_AT_ONCE = 2.0, 1.5
-"""Change of the weight's logarithm for each unit below the target, and the largest factor of an iteration."""
+_RISE, _FALL, _MOST_AT_ONCE = 6.0, 0.25, 1.5
+"""Change of the weight's logarithm for each unit below the target and above it, and the largest factor at once. Entropy
+can fall within a few iterations, before which the weight must not have fallen."""
 
 _FIRST, _LEAST, _MOST = 0.3, 1e-3, 10.0
 """Weight at first, and its bounds."""
@@ -38,11 +39,13 @@ class EntropyTarget:
 
     Attributes:
         start: share of the most possible entropy that the target begins with; 0 for no target.
+        choices: numbers of values of each choice of an action; real-valued actions have none.
         weight: weight of the entropy bonus now.
         share: entropy of the last update's policy as a share of the most possible; None where that is not known.
     """
 
     start: float
+    choices: Sequence[int] = ()
     weight: float = _FIRST
     share: float | None = None
 
@@ -61,19 +64,16 @@ class EntropyTarget:
         self,
         entropy: float | None,
         trajectories: Sequence[Trajectory],
-        choices: Sequence[int],
         share_done: float,
         ranks: Ranks = ALONE,
     ) -> None:
-        """Take note of an update's mean entropy, in nats, and of this rank's part of the rollout that it learned from.
-
-        Choices are the numbers of values of each choice of an action; real-valued actions have none.
-        """
-        total, count = np.array(ranks.gather(allowed_entropy(trajectories, choices))).sum(axis=0).tolist()
+        """Take note of an update's mean entropy, in nats, and of this rank's part of its rollout."""
+        total, count = np.array(ranks.gather(allowed_entropy(trajectories, self.choices))).sum(axis=0).tolist()
         self.share = entropy * count / total if entropy is not None and total > 0.0 else None
         target = self.at(share_done)
         if self.share is not None and target > 0.0:
-            factor = min(max(math.exp(_GAIN * (target - self.share)), 1.0 / _MOST_AT_ONCE), _MOST_AT_ONCE)
+            missing = target - self.share
+            factor = min(math.exp((_RISE if missing > 0.0 else _FALL) * missing), _MOST_AT_ONCE)
             self.weight = min(max(self.weight * factor, _LEAST), _MOST)
         elif self.share is None:
             self.weight = 0.0

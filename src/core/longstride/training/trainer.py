@@ -62,10 +62,9 @@ class Trainer:
         self.scales = ObservationScales(self.model)
         self.rewards = Rewards(simulator, settings, self.model, self.share, self.ranks)
         self.length = run_length(settings.iterations, settings.growth)
-        self.entropy = EntropyTarget(settings.entropy_target)
+        self.entropy = EntropyTarget(settings.entropy_target, self.model.spec.action_space.choices)
         self.judge = Judge(simulator, self.model.spec, services, self.actor_params, self._keep)
-        self.iteration = 0
-        self._advice = Advice()
+        self.iteration, self._advice = 0, Advice()
 
     def compile(self) -> float:
         """Compile collector and updater, or load them; return the seconds it took.
@@ -119,23 +118,17 @@ class Trainer:
         require_finite_parameters(self.model, self.iteration)
         require_same_parameters(self.model, self.iteration, self.ranks)
         progress.update_complete(report.update_seconds + report.transfer_seconds)
-        failures = update_failure_lines(self.iteration, report)
-        lines = iteration_lines(self.iteration, report, failures, collected.whole.finished)
-        choices = self.model.spec.action_space.choices
-        self.entropy.learn(report.losses.get("entropy"), collected.trajectories, choices, share_done, self.ranks)
+        failures, finished = update_failure_lines(self.iteration, report), collected.whole.finished
+        lines: list[str | None] = [*iteration_lines(self.iteration, report, failures, finished)]
+        self.entropy.learn(report.losses.get("entropy"), collected.trajectories, share_done, self.ranks)
         health = policy_health(self.model, some_rows([t.observations for t in collected.trajectories], self.ranks))
         can_move = self.entropy.can_move and health.dead_units < MANY_DEAD
-        grown = self.length.finish_iteration(report, self.updater.settings, can_move)
-        for line in filter(None, [*self.collector.take_lines(), *lines, grown]):
+        lines.append(self.length.finish_iteration(report, self.updater.settings, can_move))
+        for line in filter(None, [*self.collector.take_lines(), *lines]):
             progress.say(line)
         record = iteration_record(self.iteration, collected, report, coefficients, self.ranks)
-        record |= {
-            "units": dict(self.simulator.metric_units),
-            "gamma": self.rewards.discount,
-            **self.length.figures(),
-            **health._asdict(),
-            **self.entropy.figures(share_done),
-        }
+        record |= {"units": dict(self.simulator.metric_units), "gamma": self.rewards.discount}
+        record |= self.length.figures() | health._asdict() | self.entropy.figures(share_done)
         return record | self.collector.figures()
 
     @property
