@@ -7,7 +7,9 @@ import pytest
 pytest.importorskip("pydantic")
 
 from longstride.cli import main
+from longstride.errors import UserError
 from longstride.simulators.earlier_names import present_name
+from longstride.simulators.loading import load_simulator
 from longstride.training.run_directory.checkpoint import load_run, seal, unseal
 
 SMALL = ["--simulator", "cartpole", "--num-envs", "2", "--rollout-steps", "64"]
@@ -55,3 +57,17 @@ def test_a_file_that_imports_the_name_before_is_told_the_new_one(tmp_path, capsy
     (tmp_path / "old.py").write_text("from core.simulators.simulator import Simulator\n")
     assert main(["--mode", "plan", "--simulator", f"{tmp_path / 'old.py'}:Shop"]) == 2
     assert "The package core is called longstride now" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("module", "remedy"),
+    [
+        ("gymnasium.no_such_part", "Install it: pip install 'longstride[gymnasium]'."),
+        ("no_such_package.part", "Install what no_such_package belongs to, or correct the name."),
+    ],
+)
+def test_a_missing_package_of_a_simulator_has_a_remedy(module, remedy, tmp_path):
+    (tmp_path / "mine.py").write_text(f"import {module}\n")
+    with pytest.raises(UserError) as caught:
+        load_simulator(f"{tmp_path / 'mine.py'}:Mine")
+    assert str(caught.value).endswith(remedy)

@@ -190,11 +190,11 @@ def test_figures_of_the_policys_health():
     """Of units that give the same number for all observations, and of outputs that do not depend on them."""
     model = shop_model()
     observations = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
-    health = policy_health(model, observations)
+    health = policy_health(model, observations, np.ones((50, 4), np.bool_))
     assert (health.dead_units, health.observation_effect) == (0.0, None)
     with torch.no_grad():
         model.layers("actor")[0][0].zero_()
-    assert policy_health(model, observations).dead_units == 1.0
+    assert policy_health(model, observations, np.ones((50, 4), np.bool_)).dead_units == 1.0
 
 
 def test_captured_steps_have_no_more_than_a_few_slots_of_padding():

@@ -59,6 +59,7 @@ def test_all_forms_are_written_and_compute_the_same_on_recorded_steps(shop, caps
     out = capsys.readouterr().out
     assert "512 recorded steps of Shop (" in out
     assert "All of them compute the same" in out
+    assert "no effect" not in out, "--simulator runs what the steps are recorded from"
     assert names_in(shop / "export") == ALL
     contract = json.loads((shop / "export" / "policy.json").read_text())
     assert contract["files"] == [name for name in ALL if name != "README.md"]

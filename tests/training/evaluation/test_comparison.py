@@ -11,6 +11,8 @@ from rich.console import Console
 pytest.importorskip("pydantic")
 pytest.importorskip("scipy")
 
+from longstride.errors import UserError
+from longstride.simulators.validate import require_complete
 from longstride.training.evaluation.comparison import as_json, comparison_sentence, from_json, verdicts
 from longstride.training.evaluation.evaluate import Evaluation
 from longstride.training.evaluation.plain_words import plain_words
@@ -56,6 +58,39 @@ def test_the_sentence_by_hand():
         "Worse than the best heuristic, order_up: 13 against 8.125 mean cost (+60 %, 95 % interval "
         f"{low:+.3g} to {high:+.3g} %; +4.88, {4.875 - half:+.3g} to {4.875 + half:+.3g}; paired)."
     )
+
+
+class KnownCosts(Costs):
+    optimal = "order_up"
+
+
+class Known(Shop):
+    optimal = "order_up"
+
+
+@pytest.mark.parametrize(
+    ("simulator", "trained", "optimum", "begin"),
+    [
+        (KnownCosts, HIGH, LOW, "62 % above the optimum, order_up: 13.12 against 8.125 mean cost ("),
+        (Known, LOW, HIGH, "38 % below the optimum, order_up: 8.125 against 13.12 cash ("),
+        (Known, [-4.0, -3.0, -2.0], [1.0, 2.0, 3.0], "5.0 below the optimum, order_up: -3 against 2 cash ("),
+        (KnownCosts, LOW, MIXED, "No difference shown to the optimum, order_up: "),
+        (KnownCosts, LOW, HIGH, "No difference shown to the optimum, order_up: "),
+    ],
+)
+def test_the_distance_to_a_known_optimum_is_said_and_it_is_no_heuristic_to_beat(simulator, trained, optimum, begin):
+    known = simulator()
+    assert sentence(known, trained, order_up=optimum).startswith(begin)
+    assert "heuristic" not in sentence(known, trained, order_up=optimum)
+    both = sentence(known, trained, order_up=optimum, order_nothing=optimum)
+    assert " the best heuristic, order_nothing: " in both
+
+
+def test_the_optimum_is_one_of_the_heuristics():
+    wrong = Known()
+    wrong.optimal = "order_upp"
+    with pytest.raises(UserError, match="names 'order_upp', which is no heuristic; did you mean order_up"):
+        require_complete(wrong)
 
 
 def test_large_differences_are_written_out():

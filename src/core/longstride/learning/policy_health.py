@@ -1,10 +1,11 @@
-"""Two figures of an actor that show trouble before the reward does: dead units, and how much observations matter."""
+"""Figures of an actor that show trouble before the reward does: dead units, and how much observations matter."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from longstride.learning.distributed.ranks import ALONE, Ranks
 from longstride.policies.networks import ActorCritic
@@ -23,21 +24,24 @@ class PolicyHealth(NamedTuple):
         observation_effect: root mean square of the change in the outputs from one observation to another. Of logits
             their differences count, of a Gaussian's means the distance in standard deviations. None with action
             features, through which observations matter, too.
+        choices_changed: share of decisions, 0 .. 1, whose likeliest allowed action changes if the observation of
+            another decision takes the place of theirs. None with action features and of a Gaussian.
     """
 
     dead_units: float
     observation_effect: float | None
+    choices_changed: float | None = None
 
 
-def some_rows(observations: Sequence[np.ndarray], ranks: Ranks = ALONE) -> np.ndarray:
-    """Return float32[B, O], about 1,024 rows of all ranks' observations, float32[T_i, O] of each trajectory here."""
-    rows = sum(ranks.gather(sum(map(len, observations))))
-    return np.concatenate(ranks.gather(np.concatenate([each[:: max(rows // _ROWS, 1)] for each in observations])))
+def some_rows(arrays: Sequence[np.ndarray], ranks: Ranks = ALONE) -> np.ndarray:
+    """Return about 1,024 rows, [B, ...], of all ranks' arrays, [T_i, ...] of each trajectory here."""
+    rows = sum(ranks.gather(sum(map(len, arrays))))
+    return np.concatenate(ranks.gather(np.concatenate([each[:: max(rows // _ROWS, 1)] for each in arrays])))
 
 
 @torch.no_grad()
-def policy_health(model: ActorCritic, observations: np.ndarray) -> PolicyHealth:
-    """Return the figures of the actor of a model on the CPU on float32[B, O] observations."""
+def policy_health(model: ActorCritic, observations: np.ndarray, masks: np.ndarray) -> PolicyHealth:
+    """Return the figures of the actor of a model on the CPU on float32[B, O] observations with masks bool[B, n]."""
     x = model.normalise(torch.from_numpy(observations))
     weight, bias = model.layers("actor")[-1]
     hidden = model.hidden_outputs("actor", x)
@@ -47,8 +51,22 @@ def policy_health(model: ActorCritic, observations: np.ndarray) -> PolicyHealth:
         return PolicyHealth(share, None)
     outputs = torch.addmm(bias, hidden[-1] if hidden else x, weight)
     if model.spec.is_gaussian:
-        outputs = outputs / model.log_std.exp()
-    else:
-        parts = torch.split(outputs, list(model.spec.action_space.choices), dim=1)
-        outputs = torch.cat([part - part.mean(dim=1, keepdim=True) for part in parts], dim=1)
-    return PolicyHealth(share, outputs.var(dim=0, correction=0).mean().sqrt().item())
+        return PolicyHealth(share, _spread(outputs / model.log_std.exp()))
+    choices = list(model.spec.action_space.choices)
+    centred = [part - part.mean(dim=1, keepdim=True) for part in torch.split(outputs, choices, dim=1)]
+    return PolicyHealth(share, _spread(torch.cat(centred, dim=1)), _changed(outputs, torch.from_numpy(masks), choices))
+
+
+def _spread(outputs: Tensor) -> float:
+    return outputs.var(dim=0, correction=0).mean().sqrt().item()
+
+
+def _changed(logits: Tensor, masks: Tensor, choices: list[int]) -> float:
+    """Return the share of rows, logits float32[B, n], whose likeliest actions change with the logits of another row."""
+    other, changed = logits.roll(len(logits) // 2, dims=0), torch.zeros(len(logits), dtype=torch.bool)
+    for own, others, allowed in zip(
+        *(torch.split(each, choices, dim=1) for each in (logits, other, masks)), strict=True
+    ):
+        best = [values.masked_fill(~allowed, -torch.inf).argmax(dim=1) for values in (own, others)]
+        changed |= best[0] != best[1]
+    return changed.float().mean().item()

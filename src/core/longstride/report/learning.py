@@ -67,7 +67,7 @@ def diagnostics_section(run: RunData) -> Section:
 
 
 def _trouble(run: RunData) -> list[str]:
-    """Return sentences about failures, and the signs of trouble at the end of the run."""
+    """Return sentences about failures, and the sign of trouble of the highest rank at its end."""
     totals = {
         name: sum(len(record.get(name) or []) for record in run.records) for name in ("out_of_memory", "fallbacks")
     }
@@ -79,4 +79,4 @@ def _trouble(run: RunData) -> list[str]:
         sentences.append(f"Training went back to good parameters {counted(totals['fallbacks'], 'time')}.")
     if skipped:
         sentences.append(f"{counted(skipped, 'step')} of the optimiser were skipped because something was not finite.")
-    return sentences + [sign.sentence for sign in signs(run.records)]
+    return sentences + [sign.sentence for sign in signs(run.records)[:1]]

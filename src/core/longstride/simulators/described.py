@@ -22,6 +22,7 @@ def described(simulator: Simulator) -> dict[str, Any]:
             "labels": _lists(simulator.labels),
             "heuristics": [str(name) for name in simulator.heuristics],
             "bounds": [str(name) for name in simulator.bounds],
+            "optimal": str(simulator.optimal),
         }
     except Exception:  # a user's attributes; the run itself does not need them here
         return {}
@@ -43,6 +44,7 @@ def _from_description(content: Mapping[str, Any]) -> DescribedSimulator:
     simulator.metric_labels, simulator.labels = _lists(content["metric_labels"]), _lists(content["labels"])
     simulator.heuristics = {str(name): _unplayable for name in content["heuristics"]}
     simulator.bounds = {str(name): _unplayable for name in content["bounds"]}
+    simulator.optimal = str(content.get("optimal", ""))  # checkpoints of earlier versions have none
     return simulator
 
 

@@ -17,10 +17,12 @@ def present_name(name: str) -> str:
 
 
 def hint_of(error: Exception) -> str:
-    """Return a sentence, with a space before it, for an import of an earlier name; else nothing."""
+    """Return a sentence, with a space before it, about an import of a missing module; nothing for another error."""
     name = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
     if name.split(".")[0] == "core":
         return " The package core is called longstride now; import from longstride."
     if name.startswith("longstride.simulators.process"):
         return " longstride.simulators.process is called longstride.process now."
-    return ""
+    if name.split(".")[0] == "gymnasium":
+        return " Install it: pip install 'longstride[gymnasium]'."
+    return f" Install what {name} belongs to, or correct the name." if name else ""

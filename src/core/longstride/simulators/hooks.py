@@ -152,7 +152,7 @@ class Hooks:
         return []
 
     def short_episodes(self, simulator: Any) -> Any | None:
-        """Return the simulator with short episodes, for the check at the end of a run; None for no check."""
+        """Return the simulator with short episodes, for the check at the end of a run; None to cut long ones."""
         return None
 
     def evaluation_note(self, simulator: Any, records: Mapping[str, Records]) -> str:

@@ -186,7 +186,7 @@ def built_in_from_source(source: Mapping[str, Any]) -> LoadedSimulator:
     """
     name = str(source.get("simulator"))
     if not is_built_in(name):
-        raise UserError(f"the run's simulator {name} is Python of its own, which is not run here")
+        raise UserError(f"the run's simulator {name} is Python of its own, which runs only if --simulator names it")
     return from_source(dict(source))
 
 

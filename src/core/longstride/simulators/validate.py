@@ -114,6 +114,10 @@ def _problems_of_comparisons(simulator: Simulator, name: str) -> Iterator[str]:
     for policy in simulator.bounds:
         if policy in simulator.heuristics:
             yield f"{name} has a heuristic and a bound of the name {policy!r}; rename one."
+    if simulator.optimal and simulator.optimal not in simulator.heuristics:
+        rules = f"there are {', '.join(simulator.heuristics) or 'none'}"
+        remedy = suggestion(str(simulator.optimal), simulator.heuristics, rules)
+        yield f"{name}.optimal names {simulator.optimal!r}, which is no heuristic{remedy}"
     for reference, value in simulator.references.items():
         if not isinstance(value, Real) or not math.isfinite(value):
             yield f"{name}.references[{reference!r}] must be a finite number, not {value!r:.80}."

@@ -1,6 +1,6 @@
 """Signs that a run does not learn as it should, and what to try: pure functions of its records."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 from typing import Any, NamedTuple
@@ -10,8 +10,16 @@ from longstride.learning.policy_health import MANY_DEAD
 _LAST, _BEFORE = 5, 10
 """Records that show a sign all together, and records of a run before the first sign."""
 
-_LITTLE_KL, _LITTLE_VARIANCE, _LITTLE_EFFECT = 1e-5, 0.02, 0.05
+_LITTLE_KL, _LITTLE_VARIANCE, _LITTLE_EFFECT, _FEW_CHANGES = 1e-5, 0.02, 0.05, 0.01
 
+_LITTLE_ENTROPY, _NO_ENTROPY = 0.05, 0.01
+"""Entropies, as shares of the largest one, of a policy that takes one action and of one that tries nothing."""
+
+ENTROPY_TARGET = "ENTROPY_TARGET"
+"""Name of the setting that keeps a policy trying."""
+
+_FAST = 0.5
+"""Share of the largest learning rate above which a run is young."""
 
 _FAR, _NOISES = 0.75, 20.0
 """A fall of the mean reward that is named: as a share of its size, and in usual changes from record to record."""
@@ -31,28 +39,78 @@ class Sign(NamedTuple):
 
 
 class Advice:
-    """Names each sign of trouble in a run once."""
+    """Names one sign of trouble in a run at a time, and a further one only if it has a higher rank.
+
+    So a run never gets two remedies that contradict each other.
+    """
 
     def __init__(self) -> None:
-        self._records, self._named = list[dict[str, Any]](), set[str]()
+        self._records, self._named = list[dict[str, Any]](), list[Sign]()
 
     def on(self, record: dict[str, Any]) -> list[str]:
-        """Return a sentence for each sign that was not named before this record of an iteration."""
+        """Return a sentence if this record of an iteration shows a sign of a higher rank than the named ones."""
         self._records.append(record)
-        new = [sign for sign in signs(self._records) if sign.name not in self._named]
-        self._named |= {sign.name for sign in new}
-        return [sign.sentence for sign in new]
+        names = [sign.name for sign in self._named]
+        found = next(iter(signs(self._records)), None)
+        if found is None or (names and RANKS.index(found.name) >= min(map(RANKS.index, names))):
+            return []
+        self._named.append(found)
+        return [found.sentence]
+
+    def at_the_end(self) -> list[str]:
+        """Return a sentence about the named sign of the highest rank that the last iterations still show."""
+        names = [sign.name for sign in self._named]
+        still = [sign for sign in signs(self._records, is_over=True) if sign.name in names]
+        return [f"Diagnosis of the run: {still[0].sentence}"] if still else []
 
 
-def signs(records: Sequence[dict[str, Any]]) -> list[Sign]:
-    """Return what the last records of metrics.jsonl show; nothing of a run that has only begun or is nearly over."""
+RANKS = ("collapse", "fallen", "dead units", "observations ignored", "policy stands still", "critic")
+"""Names of the signs; what comes first explains what comes later."""
+
+
+def signs(records: Sequence[dict[str, Any]], is_over: bool = False) -> list[Sign]:
+    """Return what the last records of metrics.jsonl show, in the order of ``RANKS``.
+
+    A run that has only begun shows nothing, and one that is nearly over only what has begun before. ``is_over`` asks
+    for all signs of a run at its end.
+    """
     if len(records) < _BEFORE:
         return []
     last = records[-_LAST:]
-    found = [_fallen(records)]
-    if not _ends(records):
+    found = [_collapsed(records), _fallen(records)]
+    if is_over or not _ends(records):
         found += [_dead(last), _blind(last), _still(last), _unforeseen(last)]
     return [sign for sign in found if sign is not None]
+
+
+def _collapsed(records: Sequence[dict[str, Any]]) -> Sign | None:
+    """Find a policy that takes one action, or tries nothing, since a time at which it still learned fast."""
+    some = [*records[:_BEFORE], *records[:: max(len(records) // 100, 1)]]
+    first = max((record["entropy"] for record in some if record.get("entropy") is not None), default=0.0)
+    if first <= 0.0 or not _values(records[-_LAST:], "entropy") or not _values(records[-_LAST:], "choices_changed"):
+        return None
+    limits = {"entropy": _LITTLE_ENTROPY * first, "choices_changed": _FEW_CHANGES}
+    one_action = _since(records, limits)
+    begin = _since(records, {"entropy": _NO_ENTROPY * first}) if one_action is None else one_action
+    if begin is None or _ends(records[: begin + 1], _FAST):
+        return None
+    since = f"since iteration {records[begin].get('iteration', begin + 1)}"
+    entropy = f"(entropy {records[-1]['entropy']:.2g}, at most {first:.2g} before)"
+    if one_action is not None:
+        measured = f"the policy takes one action whatever it observes, {since} {entropy}"
+        remedy = f"it stopped trying the others too early, so begin a new run with a higher {ENTROPY_TARGET}"
+    else:
+        measured = f"the policy hardly tries anything, {since} {entropy}"
+        remedy = f"if its result is not good enough, begin a new run with a higher {ENTROPY_TARGET}"
+    return Sign("collapse", measured, remedy)
+
+
+def _since(records: Sequence[dict[str, Any]], limits: Mapping[str, float]) -> int | None:
+    """Return the place from which all records keep some figures below their limits; None if the last five do not."""
+    begin = len(records)
+    while begin and all((v := records[begin - 1].get(name)) is not None and v <= most for name, most in limits.items()):
+        begin -= 1
+    return begin if len(records) - begin >= _LAST else None
 
 
 def _fallen(records: Sequence[dict[str, Any]]) -> Sign | None:
@@ -73,11 +131,11 @@ def _fallen(records: Sequence[dict[str, Any]]) -> Sign | None:
     return Sign("fallen", measured, remedy)
 
 
-def _ends(records: Sequence[dict[str, Any]]) -> bool:
-    """Return whether the schedule has taken nearly all of the learning rate, so that a policy hardly moves."""
+def _ends(records: Sequence[dict[str, Any]], share: float = 0.2) -> bool:
+    """Return whether the schedule has left less than a share of the learning rate, so that a policy hardly moves."""
     some = [*records[:: max(len(records) // 100, 1)], records[-1]]
     rates = [r["learning_rate"] / (r.get("learning_rate_factor") or 1.0) for r in some if r.get("learning_rate")]
-    return bool(rates) and rates[-1] < 0.2 * max(rates)
+    return bool(rates) and rates[-1] < share * max(rates)
 
 
 def _values(records: Sequence[dict[str, Any]], name: str) -> list[float]:
@@ -95,11 +153,18 @@ def _dead(last: Sequence[dict[str, Any]]) -> Sign | None:
 
 
 def _blind(last: Sequence[dict[str, Any]]) -> Sign | None:
+    remedy = "look whether observe() writes what the choice should depend on, raise HORIZON, or train longer"
+    if changed := _values(last, "choices_changed"):
+        if max(changed) > _FEW_CHANGES:
+            return None
+        measured = (
+            f"the likeliest action is the same for {1 - changed[-1]:.0%} of the observations, if they are exchanged"
+        )
+        return Sign("observations ignored", measured, remedy)
     effects = _values(last, "observation_effect")
     if not effects or max(effects) > _LITTLE_EFFECT:
         return None
-    measured = f"what the policy does hardly depends on what it observes (outputs vary by {effects[-1]:.3f})"
-    remedy = "look whether observe() writes what the choice should depend on, raise HORIZON, or train longer"
+    measured = f"what the policy does hardly depends on what it observes (means vary by {effects[-1]:.3f} deviations)"
     return Sign("observations ignored", measured, remedy)
 
 

@@ -97,6 +97,8 @@ class Trainer:
             if any_of(should_stop() or self.observer.stops, self.ranks.sums) and self.unfinished:
                 return False
         self.judge.finish(self.iteration, progress)
+        for line in self._advice.at_the_end():
+            progress.say(line)
         return True
 
     def run_iteration(self, progress: Progress) -> dict[str, Any]:
@@ -121,7 +123,8 @@ class Trainer:
         failures, finished = update_failure_lines(self.iteration, report), collected.whole.finished
         lines: list[str | None] = [*iteration_lines(self.iteration, report, failures, finished)]
         self.entropy.learn(report.losses.get("entropy"), collected.trajectories, share_done, self.ranks)
-        health = policy_health(self.model, some_rows([t.observations for t in collected.trajectories], self.ranks))
+        rows = [(t.observations[: t.steps], t.masks) for t in collected.trajectories]
+        health = policy_health(self.model, *(some_rows(each, self.ranks) for each in zip(*rows, strict=True)))
         can_move = self.entropy.can_move and health.dead_units < MANY_DEAD
         lines.append(self.length.finish_iteration(report, self.updater.settings, can_move))
         for line in filter(None, [*self.collector.take_lines(), *lines]):

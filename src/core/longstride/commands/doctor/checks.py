@@ -223,8 +223,7 @@ def learning(run: DoctorInput) -> Finding:
     found = signs(run.records)
     if not found:
         return Finding("learning", "ok", f"nothing strange in {len(run.records)} iterations")
-    measured, remedies = ("; ".join(texts) for texts in zip(*((s.measured, s.remedy) for s in found), strict=True))
-    return Finding("learning", "warning", measured, remedies)
+    return Finding("learning", "warning", found[0].measured, found[0].remedy)
 
 
 def disk(run: DoctorInput) -> Finding:

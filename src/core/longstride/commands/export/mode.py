@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from longstride.commands.export.formats import FORMATS
-from longstride.commands.mode import Call, Mode, add_checkpoint
+from longstride.commands.mode import OF_SIMULATOR, Call, Mode, add_checkpoint
 
 if TYPE_CHECKING:
     from argparse import _ArgumentGroup as Group
@@ -22,4 +22,4 @@ def _run(call: Call) -> int:
     return run_export(call.settings, own["checkpoint"], own["output"], own["format"], call.console, call.say)
 
 
-EXPORT = Mode("export", "Export a policy: safetensors, ONNX, C.", _add_flags, _run, settings=frozenset({"seed"}))
+EXPORT = Mode("export", "Export a policy: safetensors, ONNX, C.", _add_flags, _run, settings=OF_SIMULATOR | {"seed"})

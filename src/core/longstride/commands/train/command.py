@@ -13,9 +13,8 @@ from longstride.errors import this_command
 from longstride.escaping import shell_word
 from longstride.learning.distributed.ranks import Ranks
 from longstride.settings import Settings
-from longstride.simulators.hooks import naming_the_hook
 from longstride.text import Say, counted, format_duration
-from longstride.training.assembly.last_check import SHORT_RUN, last_check
+from longstride.training.assembly.last_check import SHORT_RUN, last_check, with_short_episodes
 from longstride.training.assembly.resumed_settings import resumed_settings
 from longstride.training.assembly.run import Run
 from longstride.training.assembly.simulator_trust import located_run, require_trusted_run
@@ -88,14 +87,15 @@ def _checked_draws(run: Run, policy: TrainedPolicy) -> list[str]:
 
 
 def _checked_others(run: Run, policy: TrainedPolicy) -> list[str]:
-    """Return what is shown to be better than the trained policy, if the simulator has short episodes."""
-    trainer = run.trainer
-    with naming_the_hook(trainer.simulator, "short_episodes"):
-        short = trainer.simulator.hooks.short_episodes(trainer.simulator)
+    """Return what is shown to be better than the trained policy in short episodes."""
+    trainer, choosing = run.trainer, ", or with --evaluate-every 10: evaluations then choose the policy of the run"
+    short = with_short_episodes(trainer.simulator)
     if short is None:
         return []
     policy = with_untrained(policy, run.directory, trainer.simulator)
-    return last_check(trainer.simulator, short, policy, trainer.settings.seed, run.plan.simulation_threads)
+    remedy = f"Train longer{choosing if trainer.judge.best.judged_by == 'iterations' else ''}."
+    seed, threads = trainer.settings.seed, run.plan.simulation_threads
+    return last_check(trainer.simulator, short, policy, seed, threads, remedy)
 
 
 def _last_lines(run: Run, done: bool) -> list[str]:

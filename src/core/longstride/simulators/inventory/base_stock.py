@@ -138,6 +138,7 @@ class BaseStock(Simulator):
         "base_stock": base_stock.__func__,  # type: ignore[attr-defined]
         "mean_demand": mean_demand.__func__,  # type: ignore[attr-defined]
     }
+    optimal = "base_stock"
 
 
 def newsvendor(periods: int, penalty: float, shape: float) -> tuple[float, float]:

@@ -1,7 +1,10 @@
 """After training: whether a heuristic is better than the policy, or the policy that training began with."""
 
+from copy import copy
+
+from longstride.simulators.hooks import naming_the_hook
 from longstride.simulators.simulator import Simulator
-from longstride.training.evaluation.comparison import compare
+from longstride.training.evaluation.comparison import compare, optimum_sentence
 from longstride.training.evaluation.compiled import CompiledPlayer
 from longstride.training.evaluation.evaluate import Evaluation, best_heuristic
 from longstride.training.evaluation.trained_policy import TrainedPolicy
@@ -12,14 +15,34 @@ SHORT_RUN = 60.0
 EPISODES = 8
 """Episodes of each policy."""
 
+_STEPS = 400_000
+"""Most environment steps of all policies together, if the simulator has no short episodes of its own."""
+
 _STREAMS = "last check"
 _NOT_PLAYED = "random"
 
 
-def last_check(simulator: Simulator, short: Simulator, policy: TrainedPolicy, seed: int, threads: int) -> list[str]:
+def with_short_episodes(simulator: Simulator) -> Simulator | None:
+    """Return a simulator with short episodes: its own, or for one with heuristics long episodes cut; None for no check.
+
+    Episodes that Python steps are not played.
+    """
+    with naming_the_hook(simulator, "short_episodes"):
+        short: Simulator | None = simulator.hooks.short_episodes(simulator)
+    if short is not None or not (simulator.compiled and simulator.heuristics):
+        return short
+    cut = copy(simulator)
+    cut.max_steps = min(simulator.max_steps, max(_STEPS // (EPISODES * (len(simulator.heuristics) + 2)), 1))
+    return cut
+
+
+def last_check(
+    simulator: Simulator, short: Simulator, policy: TrainedPolicy, seed: int, threads: int, remedy: str
+) -> list[str]:
     """Return a sentence for whatever is shown to be better than the trained policy in some short episodes.
 
-    They are the best heuristic and the policy that training began with; all play greedily on the same random streams.
+    They are the optimum, the best heuristic and the policy that training began with; all play greedily on the same
+    random streams.
 
     Args:
         simulator: simulator of the run.
@@ -27,24 +50,25 @@ def last_check(simulator: Simulator, short: Simulator, policy: TrainedPolicy, se
         policy: trained policy.
         seed: seed of the random streams.
         threads: threads that play, which change no result.
+        remedy: what to do if the policy is worse, a sentence.
     """
-    player, result = CompiledPlayer(short, policy.spec, threads), Evaluation(EPISODES, seed=seed)
     names = [name for name in simulator.heuristics if name != _NOT_PLAYED]
+    player, result = CompiledPlayer(short, policy.spec, threads, tuple(names)), Evaluation(EPISODES, seed=seed)
     params = {"trained": policy.actor_params, "untrained": policy.untrained_params}
     params = {name: value for name, value in params.items() if value is not None}
     for name in [*params, *names]:
         result.records[name], _ = player.play(name, params.get(name), EPISODES, seed, _STREAMS)
-    return sentences(result, simulator)
+    return sentences(result, simulator, remedy)
 
 
-def sentences(result: Evaluation, simulator: Simulator) -> list[str]:
+def sentences(result: Evaluation, simulator: Simulator, remedy: str = "Train longer.") -> list[str]:
     """Return the sentences of :func:`last_check` about the episodes of all policies."""
-    lines, best = [], best_heuristic(result.records, simulator)
+    best, optimum = best_heuristic(result.records, simulator), optimum_sentence(result, simulator)
+    lines = [f"In {result.episodes} short episodes: {optimum}"] if optimum else []
     for name, what in (("untrained", "than its start"), (best, f"than the best heuristic, {best}")):
         verdict = compare(result, simulator, "trained", name) if name in result.records else None
         if verdict is not None and verdict.word == "worse":
             lines.append(
-                f"The trained policy is worse {what}, in {result.episodes} short episodes ({verdict.long}). Train "
-                "longer, or with --evaluate-every 10: then EVALUATION_EPISODES choose the best policy on the way."
+                f"The trained policy is worse {what}, in {result.episodes} short episodes ({verdict.long}). {remedy}"
             )
     return lines

@@ -103,9 +103,30 @@ def verdicts(result: Evaluation, simulator: Simulator) -> dict[str, Verdict]:
     return {name: verdict for name, verdict in found.items() if verdict is not None}
 
 
+def optimum_sentence(result: Evaluation, simulator: Simulator, policy: str = "trained") -> str:
+    """Return how far a policy is from the optimum; empty if it is not known or not played."""
+    if simulator.optimal not in result.records or policy not in result.records:
+        return ""
+    verdict = compare(result, simulator, policy, simulator.optimal)
+    if verdict is None:
+        return ""
+    if verdict.word != "worse":
+        return f"No difference shown to the optimum, {simulator.optimal}: {verdict.means()} ({verdict.long})."
+    percent, scale = verdict.percent(verdict.difference), scale_of(verdict.unit, verdict.difference)
+    size = scale.show(abs(verdict.difference), 2) if percent is None else f"{format_number(abs(percent), 2)} %"
+    side = "above" if verdict.difference > 0 else "below"
+    return f"{size} {side} the optimum, {simulator.optimal}: {verdict.means()} ({verdict.long})."
+
+
 def comparison_sentence(result: Evaluation, simulator: Simulator) -> str:
-    """Return how the trained policy compares with the best heuristic."""
+    """Return how the trained policy compares with the optimum, if it is known, and with the best heuristic."""
+    return " ".join(filter(None, (optimum_sentence(result, simulator), _heuristic_sentence(result, simulator))))
+
+
+def _heuristic_sentence(result: Evaluation, simulator: Simulator) -> str:
     best = best_heuristic(result.records, simulator)
+    if best is None and simulator.optimal in result.records:
+        return ""
     if best is None:
         played = any(name in simulator.heuristics for name in result.records)
         return f"No heuristic has a number for {simulator.main_metric}." if played else "No heuristic to compare with."

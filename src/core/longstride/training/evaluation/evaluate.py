@@ -131,9 +131,10 @@ def summarise(records: Records) -> dict[str, dict[str, Any]]:
 
 
 def best_heuristic(records: Mapping[str, Records], simulator: Simulator) -> str | None:
-    """Return the heuristic with the best mean of the main metric; None where no heuristic has it."""
+    """Return the heuristic, but for the optimum, with the best mean of the main metric; None where none has it."""
     metric, sign = simulator.main_metric, 1 if simulator.main_metric_lower_is_better else -1
-    values = {name: [r[metric] for r in records.get(name, ()) if metric in r] for name in simulator.heuristics}
+    names = [name for name in simulator.heuristics if name != simulator.optimal]
+    values = {name: [r[metric] for r in records.get(name, ()) if metric in r] for name in names}
     return min((name for name in values if values[name]), key=lambda name: sign * fmean(values[name]), default=None)
 
 

@@ -19,8 +19,15 @@ _ALWAYS = ("steps", "simulation_seconds", "update_seconds")
 
 _NUMBERS = (
     *("return", "mean_reward", "entropy", "approx_kl", "clip_fraction", "explained_variance", "learning_rate"),
-    *("learning_rate_factor", "dead_units", "observation_effect", "transfer_seconds", "execution_seconds"),
-    *("simulated_episodes", "skipped_steps", "optimizer_steps", "model_transfers", "update_flops_per_second"),
+    *("learning_rate_factor", "dead_units", "observation_effect", "choices_changed", "transfer_seconds"),
+    *(
+        "execution_seconds",
+        "simulated_episodes",
+        "skipped_steps",
+        "optimizer_steps",
+        "model_transfers",
+        "update_flops_per_second",
+    ),
 )
 """Figures that are numbers or null, if a record has them."""
 
