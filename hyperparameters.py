@@ -235,6 +235,16 @@ ENTROPY_SCHEDULE = "linear"
 # Last weight of the entropy bonus with "linear". Float 0 .. 1.
 ENTROPY_COEFFICIENT_FINAL = 0.0
 
+# Entropy of the policy at the start, as a share of the most that is possible, below which the weight of the bonus
+# rises; it falls to 0 at half of the run. Float 0 .. 1; 0 for none. Higher: a policy settles later on what it knows.
+# Real-valued actions have no target.
+ENTROPY_TARGET = 0.5
+
+# Share of the environment instances that begin, again and again, from states of the run that few steps have visited.
+# Float 0 .. 0.5; 0 for none. Only if rollouts grow and are played on the CPU, by a policy without memory. Metrics count
+# the other instances.
+EXPLORING_STARTS = 0.25
+
 # Weight of the value loss. Float > 0, <= 10. Actor and critic share no parameters, so it only scales the critic's
 # gradient before its clipping.
 VALUE_COEFFICIENT = 0.5

@@ -28,6 +28,7 @@ NAMED = [  # settings whose defaults may change
     *("--gamma", "0.99", "--gae-lambda", "0.97", "--learning-rate-actor", "1.5e-3", "--num-epochs", "1"),
     *("--entropy-coefficient", "0", "--entropy-schedule", "constant", "--target-kl", "0", "--batch-size", "1024"),
     *("--adam-epsilon-actor", "1e-3", "--value-lambda", "0.99", "--no-grow-horizon"),
+    *("--entropy-target", "0", "--exploring-starts", "0"),
 ]
 GROWING = ["--gamma", "0", "--num-epochs", "2", "--target-kl", "0.01", "--critic-hidden-size", "64"]
 SHORT = ["--num-envs", "2", "--rollout-steps", "2048", "--num-epochs", "3", "--batch-size", "256"]

@@ -12,6 +12,9 @@ from longstride.policies.networks import ActorCritic
 
 _ROWS = 1_024
 
+MANY_DEAD = 0.5
+"""Share of dead units from which a network hardly learns."""
+
 
 class PolicyHealth(NamedTuple):
     """Figures of the actor on some observations.

@@ -34,6 +34,7 @@ class ProcessSimulator(Simulator):
 
     main_metric = "mean_cycle_time"
     main_metric_lower_is_better = True
+    exploring_starts = False  # not measured: its policies begin with a rule
     heuristics: Mapping[str, Function] = {
         "random": heuristics.random,
         "fifo": heuristics.first_in_first_out,

@@ -12,6 +12,7 @@ from longstride.policies.compiled.sampling import add_action_features, build_sam
 from longstride.policies.parameter_layout import feature_weights_offset, log_std_offset
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.collect_listed import build_collect_listed
+from longstride.rollout.exploring.finds import note_find
 from longstride.rollout.record_step import build_make_step, record
 from longstride.simulators.observe import build_readers, new_guarded
 from longstride.simulators.simulator import (
@@ -48,6 +49,7 @@ def _build_collect_masked(simulator: Simulator, spec: PolicySpec) -> Function:
         rows, policy_states, workspace = arrays.rows, arrays.policy_states, arrays.workspace
         next_rows, ages, statuses, playing = arrays.next_rows, arrays.ages, arrays.statuses, arrays.playing
         guarded, action_row, end = new_guarded(size), np.zeros(row_size, row_dtype), rows.rewards.shape[1]
+        explores = arrays.finds.rarity.shape[1] > 0
         order, count = begin(states, generators, parameters, arrays, guarded)
         while count > 0:
             for place in range(count):
@@ -70,9 +72,10 @@ def _build_collect_masked(simulator: Simulator, spec: PolicySpec) -> Function:
                     continue
                 record(arrays, i, t, log_prob, made)
                 statuses[i] = read_observation(state, parameters, guarded, rows.observations[i, t + 1])
-                if (
-                    not (made.terminated or made.truncated or t + 1 == end) and statuses[i] == OK
-                ):  # a last mask may be empty
+                going_on = not (made.terminated or made.truncated) and statuses[i] == OK
+                if explores and going_on:
+                    note_find(arrays.finds, i, state, rows.observations[i, t + 1], ages[i], actor_params)
+                if going_on and t + 1 != end:  # a last mask may be empty
                     statuses[i] = read_choices(state, parameters, rows.masks[i, t + 1], rows.features[i, t + 1])
                     if statuses[i] == OK:
                         order[remaining], remaining = i, remaining + 1

@@ -37,6 +37,7 @@ class RolloutPlan(NamedTuple):
     side_by_side: int = 1  # most whole episodes that a thread plays at once, which is faster than one after another
     group_size: int = 1  # instances, one after the other, that share start and simulator's random streams
     restart_after: int = 0  # steps after which an instance gives up its episode between two rollouts; 0 for never
+    explorers: int = 0  # one of so many instances makes excursions from archived states; 0 for none
     first: int = 0  # number of its first instance among those of all processes
     of: int = 0  # number of instances of all processes; 0 where this one plays all
 
@@ -59,6 +60,7 @@ class InstanceTrajectory(NamedTuple):
 
     trajectory: Trajectory  # environment steps, views that the next collection overwrites
     finished: list[EpisodeOutcome]  # outcomes of the episodes that ended in it
+    is_natural: bool = True  # whether they began as the simulator begins them
 
 
 class CollectorState(NamedTuple):
@@ -78,6 +80,7 @@ class Collector(Protocol):
     simulator: Simulator  # simulator whose episodes are collected
     spec: PolicySpec  # architecture of the policy
     plan: RolloutPlan  # size of a rollout and its random streams
+    part: Any = None  # what the last rollout adds to exploring starts, for :meth:`settle`
 
     def collect(
         self, actor_params: np.ndarray, first_episode: int, count: int
@@ -101,8 +104,10 @@ class Collector(Protocol):
     def terminated(self) -> bool:
         """Whether any episode so far was terminated, and not cut; False where episodes are played whole."""
 
-    def settle(self, terminated: bool) -> None:
+    def settle(self, terminated: bool, parts: Sequence[Any] = ()) -> None:
         """Let instances give up old episodes, unless an episode of any process was terminated.
+
+        Parts are what the rollout of all processes adds to exploring starts.
 
         A collector whose plan has all instances does so itself, after each collection.
         """
@@ -166,14 +171,16 @@ def in_threads(threads: int, function: Callable[[S], T], items: Iterable[S]) -> 
         return list(pool.map(function, items))
 
 
-def gives_up(plan: RolloutPlan, index: int, number: int, age: int) -> bool:
+def gives_up(plan: RolloutPlan, index: int, number: int, age: int, oldest: int) -> bool:
     """Return whether an instance begins another episode between two rollouts, as this one is too old.
 
-    The index is that among the instances of all processes.
-    The first ones end one by one. A few instances play on, so that what comes late in an episode is seen, too.
+    The index is that among the instances of all processes, ``oldest`` the age of a whole episode now.
+    The first ones end one by one. A few instances play on, so that what comes late in an episode is seen, too, unless
+    episodes are still shorter than those of the plan.
     """
-    oldest = plan.restart_after if number > 0 else plan.restart_after * (index + 1) // plan.everywhere
-    return index % _PLAYING_ON != 0 and 0 < oldest <= age
+    last = oldest if number > 0 else oldest * (index + 1) // plan.everywhere
+    plays_on = index % _PLAYING_ON == 0 and oldest == plan.restart_after
+    return not plays_on and 0 < last <= age
 
 
 def record_name(index: int) -> str:

@@ -1,6 +1,7 @@
 """Collects whole episodes on the cores; no torch here."""
 
 import time
+from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -69,7 +70,7 @@ class EpisodeCollector(Collector):
         """False: nothing depends on it."""
         return False
 
-    def settle(self, terminated: bool) -> None:
+    def settle(self, terminated: bool, parts: Sequence[Any] = ()) -> None:
         """Do nothing: episodes are played whole."""
 
     def resize(self, steps: int) -> None:
@@ -114,7 +115,7 @@ class EpisodeCollector(Collector):
     def _arguments(self, actor_params: np.ndarray, first_episode: int, group: range) -> tuple[Any, ...]:
         """Return the loop's arguments for some episodes."""
         states = zeros_apart(len(group), self.simulator.state_dtype).view(np.recarray)
-        arrays = new_loop_arrays(self._select(slice(group.start, group.stop)), self.spec)
+        arrays = new_loop_arrays(self._select(slice(group.start, group.stop)), self.spec, states)
         generators = generator_places([self._streams(first_episode + k) for k in group])
         return states, generators, self.simulator.parameters, actor_params, arrays
 

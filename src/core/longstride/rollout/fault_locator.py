@@ -57,7 +57,8 @@ class FaultLocator:
         self.simulator, self._spec, self._actor_params = simulator, spec, actor_params
         self._loop = cached(build_collect_steps(simulator, spec))
         self.trajectory = allocate(spec, 1, np.zeros)
-        self._states, self._arrays = new_state(simulator), new_loop_arrays(self.trajectory.select(None), spec)
+        self._states = new_state(simulator)
+        self._arrays = new_loop_arrays(self.trajectory.select(None), spec, self._states)
         self.name, self.snapshot = "", StepSnapshot(0, -1, b"", {}, {})
 
     def compile(self) -> None:

@@ -18,8 +18,8 @@ class Fillable(Protocol):
     def collect_steps(self, policy: Any, begin: int) -> int:
         """Continue the episode from a row on, to its end or to the last row; return the row after and set ``over``."""
 
-    def outcome(self) -> EpisodeOutcome:
-        """Return how the episode ended."""
+    def outcome(self) -> EpisodeOutcome | None:
+        """Return how the episode ended; None where it had not begun naturally."""
 
 
 def fill(steps: int, policy: Any, instance: Fillable) -> InstanceTrajectory:
@@ -32,7 +32,7 @@ def fill(steps: int, policy: Any, instance: Fillable) -> InstanceTrajectory:
         row = instance.collect_steps(policy, row)
         trajectory = instance.trajectory
         if instance.over:
-            finished.append(instance.outcome())
+            finished += filter(None, [instance.outcome()])
         if trajectory.truncated[row - 1] and row < steps:
             trajectory.cut_observations[cuts] = trajectory.observations[row]
             cuts += 1

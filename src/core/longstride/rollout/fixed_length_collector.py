@@ -1,6 +1,7 @@
 """Collects a fixed number of steps: episodes one after another, of which the last continues in the next rollout."""
 
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
@@ -24,10 +25,11 @@ from longstride.rollout.collector import (
     record_name,
     snapshot_of,
 )
+from longstride.rollout.exploring.exploration import EXCURSION, Part, Played, exploring_of
 from longstride.rollout.fault_locator import ReplayedInstance, generator_in, load_record, record_of
 from longstride.rollout.fill import fill
-from longstride.rollout.loop_arrays import generator_places, new_loop_arrays, with_more_room
-from longstride.rollout.trajectory import Allocate, allocate, allocate_plain
+from longstride.rollout.loop_arrays import LoopArrays, generator_places, new_loop_arrays, with_more_room
+from longstride.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
 from longstride.seeding import stream
 from longstride.simulators.simulator import (
     LISTS_FULL,
@@ -61,6 +63,8 @@ class FixedLengthCollector(Collector):
         self.simulator, self.spec, self.plan, self.steps = simulator, spec, plan, plan.steps
         self.threads = min(plan.threads, plan.instances)
         self.loop = cached(build_loop(simulator, spec))
+        self.part: Part | None = None
+        self.exploring = exploring_of(plan.seed, plan.explorers, plan.restart_after, simulator.state_dtype)
         self._instances = [Instance(self, plan.first + i, new) for i in range(plan.instances)]
 
     def resize(self, steps: int) -> None:
@@ -75,13 +79,14 @@ class FixedLengthCollector(Collector):
         """Collect steps from some instances."""
         begin = time.perf_counter()
         collected = in_threads(self.threads, partial(self.play, actor_params, self.steps), self._instances[:count])
+        self.part = self.exploring.part((each.played() for each in self._instances[:count]), actor_params)
         self.end_rollout(count)
         return collected, time.perf_counter() - begin
 
     def end_rollout(self, count: int) -> None:
         """Take some instances that have played to where they begin the next rollout."""
         if not self.plan.of:
-            self.settle(self.terminated)
+            self.settle(self.terminated, [self.part])
         if self.plan.group_size > 1:
             self._gather(count)
 
@@ -90,8 +95,9 @@ class FixedLengthCollector(Collector):
         """Whether any episode of its instances so far was terminated, and not cut."""
         return any(instance.terminated for instance in self._instances)
 
-    def settle(self, terminated: bool) -> None:
-        """Let instances give up old episodes; where one was terminated, the ends of episodes have a meaning."""
+    def settle(self, terminated: bool, parts: Sequence[Part | None] = ()) -> None:
+        """Learn what was found; let instances give up old episodes, unless ends have a meaning: one was terminated."""
+        self.exploring.learn(parts, terminated)
         if not terminated:
             for instance in self._instances:
                 instance.give_up_old_episode()
@@ -107,7 +113,8 @@ class FixedLengthCollector(Collector):
     def play(self, actor_params: np.ndarray, steps: int, instance: "Instance") -> InstanceTrajectory:
         """Collect so many steps from an instance of this collector."""
         instance.resize(steps)
-        return fill(steps, actor_params, instance)
+        instance.begin_rollout()
+        return fill(steps, actor_params, instance)._replace(is_natural=not instance.explores)
 
     def instance(self, place: int, index: int) -> "Instance":
         """Return the instance in a place of this collector's memory; it plays as the one of that number from now on."""
@@ -123,19 +130,25 @@ class FixedLengthCollector(Collector):
     def state_dict(self) -> CollectorState:
         """Return the state of every instance: its record, and number, age, rewards and generators of its episode."""
         records = {record_name(instance.index): instance.record() for instance in self._instances}
-        return CollectorState(records, [instance.metadata() for instance in self._instances])
+        return CollectorState(records | self.exploring.arrays(), [instance.metadata() for instance in self._instances])
 
     def load_state_dict(self, state: CollectorState) -> None:
         """Continue episodes; instances without a state begin with their first one."""
+        self.exploring.restore(state.records)
         for instance, metadata in zip(self._instances, state.metadata, strict=False):
             instance.load(state.records.get(record_name(instance.index)), metadata)
 
     def replayed(self, before: CollectorState, first_episode: int, count: int) -> list[ReplayedInstance]:
-        """Return the instances of a collection as they were before it."""
+        """Return the instances of a collection as they were before it, but for those that made excursions."""
         return [
             instance.replayed(before.records[record_name(instance.index)], before.metadata[i])
             for i, instance in enumerate(self._instances[:count])
+            if not instance.explores
         ]
+
+    def take_lines(self) -> list[str]:
+        """Return the sentences for the user since the last call."""
+        return self.exploring.take_lines()
 
 
 class Instance:
@@ -148,21 +161,37 @@ class Instance:
         age: steps that the episode has made.
         total: sum of its rewards.
         terminated: whether any of its episodes so far was terminated, and not cut.
+        explores: whether it makes excursions from archived states in this rollout.
     """
 
     def __init__(self, collector: FixedLengthCollector, index: int, new: Allocate) -> None:
         self._collector, self.index, self._allocate = collector, index, new
         self._simulator, steps, spec = collector.simulator, collector.plan.steps, collector.spec
         self.trajectory = self._room = allocate(spec, steps, new, steps, allocate_plain)
-        self.states, self._arrays = new_state(self._simulator), new_loop_arrays(self.trajectory.select(None), spec)
+        self.states = new_state(self._simulator)
+        finds = collector.exploring.finds(self.states)
+        self._arrays = new_loop_arrays(self.trajectory.select(None), spec, self.states, finds)
         self._generators = generator_in({}), generator_in({})
         self.number, self.age, self.total, self.over, self.terminated = -1, 0, 0.0, True, False
+        self.explores, self._starts = False, collector.exploring.starts(index)
+
+    def begin_rollout(self) -> None:
+        """Choose the states of this rollout's excursions, if this instance makes any."""
+        exploring = self._collector.exploring
+        self.explores = exploring.explores(self.index)
+        if self.explores:
+            self._starts = exploring.starts(self.index)
+            self.over = True
 
     def resize(self, steps: int) -> None:
         """Fill the first rows of the memory from now on."""
         self.trajectory = self._room.shortened(steps)
-        rows = self.trajectory.select(None)
-        self._arrays = self._arrays._replace(rows=rows._replace(actions=rows.actions.reshape(1, steps, -1)))
+        self._arrays = self._with_rows(self.trajectory)
+
+    def _with_rows(self, trajectory: Trajectory) -> LoopArrays:
+        """Return the arrays with the rows of a part of the memory."""
+        rows = trajectory.select(None)
+        return self._arrays._replace(rows=rows._replace(actions=rows.actions.reshape(1, trajectory.steps, -1)))
 
     def give_room(self, features: np.ndarray) -> None:
         """Use other memory for the lists of feasible actions, which needed more."""
@@ -170,16 +199,35 @@ class Instance:
         self.resize(self.trajectory.steps)
 
     def begin_episode(self) -> None:
-        """Begin the next episode; the loop resets the simulator."""
+        """Begin the next episode; the loop resets the simulator, unless it begins from an archived state."""
         self.number, self.age, self.total, self.over = self.number + 1, -1, 0.0, False
-        self._generators = self._streams(self.number)
+        if not self.explores:
+            self._generators = self._streams(self.number)
+            return
+        if self.number == 0:
+            self._generators = self._streams(0)
+        archived = next(self._starts)
+        self.states[0], self.age = archived.state, archived.age
 
     def give_up_old_episode(self) -> None:
         """Let the next rollout begin another episode where this one is too old."""
-        self.over = self.over or gives_up(self._collector.plan, self.index, self.number, self.age)
+        plan, oldest = self._collector.plan, self._collector.exploring.oldest
+        self.over = self.over or gives_up(plan, self.index, self.number, self.age, oldest)
 
     def collect_steps(self, actor_params: np.ndarray, begin: int) -> int:
-        """Continue the episode to its end or to the last row; return the row after."""
+        """Continue the episode to its end or to the last row, an excursion to its last step; return the row after."""
+        if not self.explores:
+            return self._collect(actor_params, begin)
+        whole, stop = self._arrays, min(begin + EXCURSION, self.trajectory.steps)
+        self._arrays = self._with_rows(self.trajectory.shortened(stop))
+        row = self._collect(actor_params, begin)
+        self._arrays = whole
+        if not self.over:
+            self.over = self.trajectory.truncated[row - 1] = True
+        return row
+
+    def _collect(self, actor_params: np.ndarray, begin: int) -> int:
+        """Continue the episode to its end or to the last row of the arrays; return the row after."""
         arrays = self._arrays
         arrays.next_rows[0], arrays.ages[0], arrays.rewards[0] = begin, self.age, 0.0
         with self._named():
@@ -202,8 +250,14 @@ class Instance:
         """Go where the first member of the group is, with its random stream of the simulator."""
         self.load(first.record(), first.metadata() | {"policy_rng": self._generators[1].bit_generator.state})
 
-    def outcome(self) -> EpisodeOutcome:
-        """Return how the episode ended."""
+    def played(self) -> Played:
+        """Return what the instance played in this rollout."""
+        return Played(self.index, self.trajectory, self.age, self._arrays.finds)
+
+    def outcome(self) -> EpisodeOutcome | None:
+        """Return how the episode ended; None after an excursion."""
+        if self.explores:
+            return None
         with self._named():
             metrics = metrics_of(self._simulator, self.states)
             return EpisodeOutcome(self.total, metrics, self._simulator.message(self.states[0]))

@@ -1,6 +1,7 @@
 """Collects from Gymnasium environments: a Python loop around one compiled call of the policy a step."""
 
 import time
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -70,7 +71,7 @@ class GymnasiumCollector(Collector):
         """False: nothing depends on it."""
         return False
 
-    def settle(self, terminated: bool) -> None:
+    def settle(self, terminated: bool, parts: Sequence[Any] = ()) -> None:
         """Do nothing: environments are never restarted in the middle of an episode."""
 
     def resize(self, steps: int) -> None:

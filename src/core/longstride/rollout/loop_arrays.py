@@ -8,6 +8,7 @@ import numpy as np
 from longstride.policies.compiled.forward import new_policy_states, workspace
 from longstride.policies.compiled.sampling import row_of
 from longstride.policies.spec import PolicySpec
+from longstride.rollout.exploring.finds import Finds, new_finds
 from longstride.rollout.trajectory import ALIGNMENT, Allocate, Trajectory, allocate_plain
 
 Generators = tuple[np.random.Generator, np.random.Generator]
@@ -27,10 +28,14 @@ class LoopArrays(NamedTuple):
     statuses: np.ndarray  # int64[S], status codes of the simulator
     playing: np.ndarray  # int64[1], the instance in hand: an exception comes from this one
     workspace: np.ndarray  # float32[*], scratch of the actor
+    finds: Finds  # states that are noted for exploring starts
 
 
-def new_loop_arrays(rows: Trajectory, spec: PolicySpec) -> LoopArrays:
-    """Return the arrays for instances that are to begin an episode in row 0 of ``rows``, arrays [S, T, ...]."""
+def new_loop_arrays(rows: Trajectory, spec: PolicySpec, states: np.ndarray, finds: Finds | None = None) -> LoopArrays:
+    """Return the arrays for instances that are to begin an episode in row 0 of ``rows``, arrays [S, T, ...].
+
+    The states are ``state_dtype``[S] of the simulator; nothing is noted without finds.
+    """
     count, (row_size, _) = len(rows.rewards), row_of(spec.action_space)
     next_rows, ages, statuses, playing = (zeros_apart(size, np.dtype(np.int64)) for size in (count, count, count, 1))
     ages[:] = -1
@@ -43,6 +48,7 @@ def new_loop_arrays(rows: Trajectory, spec: PolicySpec) -> LoopArrays:
         statuses=statuses,
         playing=playing,
         workspace=workspace(spec, count),
+        finds=new_finds(states) if finds is None else finds,
     )
 
 

@@ -81,6 +81,16 @@ class Learning(BaseModel):
     entropy_coefficient_final: float = Field(default=0.0, ge=0, le=1)
     """Last weight of the entropy bonus with "linear". Float 0 .. 1."""
 
+    entropy_target: float = Field(default=0.5, ge=0, le=1)
+    """Entropy of the policy at the start, as a share of the most that is possible, below which the weight of the bonus
+    rises; it falls to 0 at half of the run. Float 0 .. 1; 0 for none. Higher: a policy settles later on what it knows.
+    Real-valued actions have no target."""
+
+    exploring_starts: float = Field(default=0.25, ge=0, le=0.5)
+    """Share of the environment instances that begin, again and again, from states of the run that few steps have
+    visited. Float 0 .. 0.5; 0 for none. Only if rollouts grow and are played on the CPU, by a policy without memory.
+    Metrics count the other instances."""
+
     value_coefficient: float = Field(default=0.5, gt=0, le=10)
     """Weight of the value loss. Float > 0, <= 10. Actor and critic share no parameters, so it only scales the critic's
     gradient before its clipping."""

@@ -103,6 +103,7 @@ class Simulator:
             choices, or for each number of a Box.
         compiled: False for an environment that Python steps; it has no functions to compile.
         resumable: False if an unfinished episode cannot be saved and continued.
+        exploring_starts: False if training must not begin from copies of earlier states (EXPLORING_STARTS).
         default_rollout_steps: environment steps of a rollout if ``ROLLOUT_STEPS`` is 0; 0 for whole episodes.
         hooks: what runs, evaluations and reports ask of it besides its episodes.
     """
@@ -133,6 +134,7 @@ class Simulator:
     labels: Mapping[str, Sequence[str]] = {}
     compiled: bool = True
     resumable: bool = True
+    exploring_starts: bool = True
     default_rollout_steps: int = 0
     hooks: Hooks = Hooks()
 

@@ -5,10 +5,12 @@ from itertools import pairwise
 from statistics import median
 from typing import Any, NamedTuple
 
+from longstride.learning.policy_health import MANY_DEAD
+
 _LAST, _BEFORE = 5, 10
 """Records that show a sign all together, and records of a run before the first sign."""
 
-_LITTLE_KL, _LITTLE_VARIANCE, _MANY_DEAD, _LITTLE_EFFECT, _FEW_CHANGES = 1e-5, 0.02, 0.5, 0.05, 0.01
+_LITTLE_KL, _LITTLE_VARIANCE, _LITTLE_EFFECT, _FEW_CHANGES = 1e-5, 0.02, 0.05, 0.01
 
 _LITTLE_ENTROPY, _NO_ENTROPY = 0.05, 0.01
 """Entropies, as shares of the largest one, of a policy that takes one action and of one that tries nothing."""
@@ -144,7 +146,7 @@ def _values(records: Sequence[dict[str, Any]], name: str) -> list[float]:
 
 def _dead(last: Sequence[dict[str, Any]]) -> Sign | None:
     shares = _values(last, "dead_units")
-    if not shares or min(shares) < _MANY_DEAD:
+    if not shares or min(shares) < MANY_DEAD:
         return None
     measured = f"{shares[-1]:.0%} of the actor's hidden units give the same number for every observation"
     return Sign("dead units", measured, "lower LEARNING_RATE_ACTOR, or set ACTIVATION to 'tanh', and begin a new run")

@@ -24,7 +24,8 @@ class Summary(NamedTuple):
     """What the record and the other ranks have to know of a part of a rollout."""
 
     steps: int = 0  # steps of all trajectories
-    rewards: Sequence[float] = ()  # sum of the rewards of each environment instance
+    rewards: Sequence[float] = ()  # sum of the rewards of each environment instance whose episodes began naturally
+    natural_steps: int = 0  # steps of these instances
     finished: Sequence[EpisodeOutcome] = ()  # episodes that ended
     seconds: float = 0.0  # time of the collection
     problem: str = ""  # why the collection has to be repeated; empty if it has not
@@ -33,10 +34,11 @@ class Summary(NamedTuple):
 
 def summary_of(instances: Sequence[InstanceTrajectory], seconds: float, problem: str, terminated: bool) -> Summary:
     """Return the summary of what some instances collected."""
-    steps = sum(instance.trajectory.steps for instance in instances)
+    natural = [instance.trajectory for instance in instances if instance.is_natural]
     return Summary(
-        steps=steps,
-        rewards=[float(instance.trajectory.rewards.sum(dtype=np.float64)) for instance in instances],
+        steps=sum(instance.trajectory.steps for instance in instances),
+        rewards=[float(trajectory.rewards.sum(dtype=np.float64)) for trajectory in natural],
+        natural_steps=sum(trajectory.steps for trajectory in natural),
         finished=[outcome for instance in instances for outcome in instance.finished],
         seconds=seconds,
         problem=problem,
@@ -49,6 +51,7 @@ def joined(parts: Sequence[Summary]) -> Summary:
     return Summary(
         steps=sum(part.steps for part in parts),
         rewards=[reward for part in parts for reward in part.rewards],
+        natural_steps=sum(part.natural_steps for part in parts),
         finished=[outcome for part in parts for outcome in part.finished],
         seconds=max(part.seconds for part in parts),
         problem=next((part.problem for part in parts if part.problem), ""),
@@ -82,7 +85,7 @@ def iteration_record(
         "steps": steps,
         "trajectory_sha256": _digest(collected.trajectories, ranks),
         "return": mean_of([outcome.total_reward for outcome in finished]),
-        "mean_reward": sum(whole.rewards) / whole.steps,
+        "mean_reward": sum(whole.rewards) / whole.natural_steps,
         "simulation_seconds": whole.seconds,
         "steps_per_second": steps / whole.seconds,
         "ranks": ranks.size,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from longstride.learning.gradient_noise import GradientNoise
+from longstride.learning.steps.interface import UpdateSettings
 from longstride.learning.updater import UpdateReport
 
 _MEMORY = 0.8
@@ -83,9 +84,12 @@ class RolloutGrowth:
         """Return all of the instances: the first rollout is small."""
         return instances
 
-    def finish_iteration(self, report: UpdateReport, target_kl: float, epochs: int) -> str | None:
+    def finish_iteration(self, report: UpdateReport, settings: UpdateSettings, can_move: bool) -> str | None:
         """Choose learning rates and size of the next rollout; return a sentence if it collects more."""
-        self.judge(report.losses["approx_kl"], target_kl, report.epochs, epochs)
+        before = self.rate_factor
+        self.judge(report.losses["approx_kl"], settings.target_kl, report.epochs, settings.epochs)
+        if not can_move:
+            self.rate_factor = min(self.rate_factor, before)
         return self.learn(report.gradient_noise)
 
     def learn(self, measured: GradientNoise | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from typing import Any, Protocol
 
+from longstride.learning.steps.interface import UpdateSettings
 from longstride.learning.updater import UpdateReport
 from longstride.training.rollout_growth import GrowthLimits, RolloutGrowth
 
@@ -33,8 +34,11 @@ class RunLength(Protocol):
     def warm_up(self, instances: int) -> int:
         """Return the instances, of so many, that play the rollout before the first one."""
 
-    def finish_iteration(self, report: UpdateReport, target_kl: float, epochs: int) -> str | None:
-        """Take note of an iteration with an update; return a sentence if the next one collects more."""
+    def finish_iteration(self, report: UpdateReport, settings: UpdateSettings, can_move: bool) -> str | None:
+        """Take note of an iteration with an update; return a sentence if the next one collects more.
+
+        A policy that cannot move is as good as fixed, or its units are dead: its divergence says nothing of the rate.
+        """
 
     def figures(self) -> dict[str, Any]:
         """Return what metrics.jsonl holds of it after an iteration."""
@@ -73,7 +77,7 @@ class FixedLength:
         """Return 1: a single instance shows the scales of observations."""
         return 1
 
-    def finish_iteration(self, report: UpdateReport, target_kl: float, epochs: int) -> None:
+    def finish_iteration(self, report: UpdateReport, settings: UpdateSettings, can_move: bool) -> None:
         """Do nothing."""
 
     def figures(self) -> dict[str, Any]:

@@ -10,8 +10,9 @@ from torch import Tensor
 from longstride.errors import PolicyNotFiniteError
 from longstride.learning.distributed.ranks import any_of
 from longstride.learning.distributed.shares import share_of
+from longstride.learning.entropy_target import EntropyTarget
 from longstride.learning.normalization import ObservationScales
-from longstride.learning.policy_health import policy_health, some_rows
+from longstride.learning.policy_health import MANY_DEAD, policy_health, some_rows
 from longstride.learning.schedule import Coefficients
 from longstride.learning.updater import Updater, UpdateReport
 from longstride.policies.compiled.forward import align_params
@@ -61,9 +62,9 @@ class Trainer:
         self.scales = ObservationScales(self.model)
         self.rewards = Rewards(simulator, settings, self.model, self.share, self.ranks)
         self.length = run_length(settings.iterations, settings.growth)
+        self.entropy = EntropyTarget(settings.entropy_target, self.model.spec.action_space.choices)
         self.judge = Judge(simulator, self.model.spec, services, self.actor_params, self._keep)
-        self.iteration = 0
-        self._advice = Advice()
+        self.iteration, self._advice = 0, Advice()
 
     def compile(self) -> float:
         """Compile collector and updater, or load them; return the seconds it took.
@@ -119,20 +120,18 @@ class Trainer:
         require_finite_parameters(self.model, self.iteration)
         require_same_parameters(self.model, self.iteration, self.ranks)
         progress.update_complete(report.update_seconds + report.transfer_seconds)
-        failures = update_failure_lines(self.iteration, report)
-        lines = iteration_lines(self.iteration, report, failures, collected.whole.finished)
-        grown = self.length.finish_iteration(report, self.updater.settings.target_kl, self.updater.settings.epochs)
-        for line in filter(None, [*self.collector.take_lines(), *lines, grown]):
-            progress.say(line)
+        failures, finished = update_failure_lines(self.iteration, report), collected.whole.finished
+        lines: list[str | None] = [*iteration_lines(self.iteration, report, failures, finished)]
+        self.entropy.learn(report.losses.get("entropy"), collected.trajectories, share_done, self.ranks)
         rows = [(t.observations[: t.steps], t.masks) for t in collected.trajectories]
         health = policy_health(self.model, *(some_rows(each, self.ranks) for each in zip(*rows, strict=True)))
+        can_move = self.entropy.can_move and health.dead_units < MANY_DEAD
+        lines.append(self.length.finish_iteration(report, self.updater.settings, can_move))
+        for line in filter(None, [*self.collector.take_lines(), *lines]):
+            progress.say(line)
         record = iteration_record(self.iteration, collected, report, coefficients, self.ranks)
-        record |= {
-            "units": dict(self.simulator.metric_units),
-            "gamma": self.rewards.discount,
-            **self.length.figures(),
-            **health._asdict(),
-        }
+        record |= {"units": dict(self.simulator.metric_units), "gamma": self.rewards.discount}
+        record |= self.length.figures() | health._asdict() | self.entropy.figures(share_done)
         return record | self.collector.figures()
 
     @property
@@ -171,7 +170,7 @@ class Trainer:
             whole = joined(self.ranks.gather(part))
             if not whole.problem:
                 if self.ranks.size > 1:
-                    self.collector.settle(whole.terminated)
+                    self.collector.settle(whole.terminated, self.ranks.gather(self.collector.part))
                 return Collected(trajectories, whole, fallbacks)
             with report_update_errors(self.updater, self.iteration, self.settings):
                 fallbacks.append(self.updater.rollback(whole.problem))
@@ -198,7 +197,7 @@ class Trainer:
         """Return the coefficients of the next update."""
         coefficients = self.settings.schedule.at(share_done)
         factor = coefficients.learning_rate_factor * self.length.rate_factor
-        return coefficients._replace(learning_rate_factor=factor)
+        return self.entropy.held(coefficients._replace(learning_rate_factor=factor), share_done)
 
     def _update(self, collected: Collected, coefficients: Coefficients, share_done: float) -> UpdateReport:
         """Improve the policy by a rollout."""
@@ -272,6 +271,7 @@ class Trainer:
             "ranks": self.ranks.size,
             **self.rewards.metadata(),
             "growth": self.length.state_dict(),
+            "entropy": self.entropy.state_dict(),
             "judge": judge_state,
             **self.judge.metadata(),
             **self.budget.metadata(),
@@ -297,6 +297,7 @@ class Trainer:
         self.rewards.restore(arrays, part.carried, metadata, episodes_continue=continues)
         self.iteration = metadata["iteration"]
         self.length.load_state_dict(metadata.get("growth", {}))
+        self.entropy.load_state_dict(metadata.get("entropy", {}))
         self.judge.load_state_dict(arrays, metadata)
         self.budget.load_state_dict(metadata.get("time_budget", {}))
         self.checkpoints.saved_iteration = self.iteration

@@ -5,6 +5,7 @@ random streams, as in the compiled loop; its outputs differ from that loop's by 
 """
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -128,7 +129,7 @@ class BatchedCollector(Collector):
         """Whether any episode of its instances so far was terminated, and not cut."""
         return bool(self.instances.terminated.any())
 
-    def settle(self, terminated: bool) -> None:
+    def settle(self, terminated: bool, parts: Sequence[Any] = ()) -> None:
         """Let instances give up old episodes; where one was terminated, the ends of episodes have a meaning."""
         if not terminated:
             self.instances.give_up_old_episodes()

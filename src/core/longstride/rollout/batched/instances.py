@@ -113,7 +113,8 @@ class Instances:
         """Let the next rollout begin another episode in each instance whose episode is too old."""
         plan = self._plan
         for i in range(plan.instances if plan.steps else 0):
-            self.over[i] |= gives_up(plan, plan.first + i, int(self.numbers[i]), int(self._arrays.ages[i]))
+            age = int(self._arrays.ages[i])
+            self.over[i] |= gives_up(plan, plan.first + i, int(self.numbers[i]), age, plan.restart_after)
 
     def name(self, i: int) -> str:
         """Return the name of an instance's episode, for messages."""

@@ -159,7 +159,7 @@ class HostsCollector(Collector):
         """Whether any episode so far was terminated, and not cut."""
         return self._parts[0].collector.terminated
 
-    def settle(self, terminated: bool) -> None:
+    def settle(self, terminated: bool, parts: Sequence[Any] = ()) -> None:
         """Let instances give up old episodes."""
         self._parts[0].collector.settle(terminated)
 

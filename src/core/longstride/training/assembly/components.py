@@ -110,6 +110,7 @@ def build_collector(setup: Setup, plan: Plan, ranks: Ranks = ALONE) -> Collector
         side_by_side=plan.lockstep,
         group_size=size.group_size,
         restart_after=size.restart_after,
+        explorers=_explorers(setup, plan),
         first=share.first,
         of=size.instances if ranks.size > 1 else 0,
     )
@@ -129,6 +130,16 @@ def build_collector(setup: Setup, plan: Plan, ranks: Ranks = ALONE) -> Collector
             f"trajectories of up to {size.memory.rows:,} steps may take; lower max_steps of the simulator or "
             "NUM_ENVS, or set or lower ROLLOUT_STEPS."
         ) from error
+
+
+def _explorers(setup: Setup, plan: Plan) -> int:
+    """Return of how many instances one makes excursions from archived states; 0 where none can."""
+    share, spec = setup.config.exploring_starts, setup.spec
+    is_local = plan.collect_on == "cpu" and not uses_players(setup.config)
+    can_begin_anywhere = setup.size.restart_after > 0 and setup.simulator.exploring_starts
+    if not (share > 0.0 and is_local and can_begin_anywhere) or spec.has_memory or spec.scores_actions:
+        return 0
+    return max(round(1.0 / share), 2)
 
 
 def _build_forward(setup: Setup, plan: Plan, instances: int) -> TorchForward:

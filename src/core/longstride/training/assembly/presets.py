@@ -60,7 +60,7 @@ _SIZES = {
 
 WITH_PRIOR: dict[str, Any] = {
     **{"grow_rollouts": False, "gamma": 0.99, "gae_lambda": 0.97, "learning_rate_actor": 1.5e-3, "num_epochs": 1},
-    **{"target_kl": 0.0, "entropy_coefficient": 0.0, "batch_size": 1024, "value_lambda": 0.99},
+    **{"target_kl": 0.0, "entropy_coefficient": 0.0, "entropy_target": 0.0, "batch_size": 1024, "value_lambda": 0.99},
     **{"adam_epsilon_actor": 1e-3},
 }
 """Defaults where a policy starts from a rule of its simulator: small steps, so that it loses nothing."""

@@ -1,0 +1,1 @@
+"""Exploring starts: instances that begin from states of the run, chosen for variety."""

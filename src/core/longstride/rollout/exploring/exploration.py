@@ -1,0 +1,207 @@
+"""Which instances begin from archived states, and what they and the others add to the archive."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from longstride.rollout.exploring.archive import Archive, ArchivedState, Findings
+from longstride.rollout.exploring.finds import CELLS, NONE, Finds, count_visits, new_finds
+from longstride.rollout.exploring.reach import Reach
+from longstride.rollout.trajectory import Trajectory
+from longstride.seeding import stream
+
+EXCURSION = 8
+"""Steps from an archived state on until another one is drawn. Short ones look at what many states are worth; in long
+ones the policy soon is where it always is."""
+
+_PREFIX = "rollout.exploring."
+
+_PARTS = 8
+"""Parts of a rollout whose rewards and ages are compared."""
+
+
+class Played(NamedTuple):
+    """What an instance played in a rollout."""
+
+    number: int  # of the instance among those of all processes
+    trajectory: Trajectory
+    age: int  # steps of its episode at the end of the rollout
+    finds: Finds
+
+
+class Sample(NamedTuple):
+    """The mean reward of natural episodes at an age."""
+
+    age: float
+    reward: float
+
+
+class Part(NamedTuple):
+    """What the instances of a process add."""
+
+    findings: Findings
+    samples: list[Sample]
+
+
+class Exploring(Protocol):
+    """What a collector asks about exploring starts."""
+
+    @property
+    def oldest(self) -> int:
+        """Steps after which episodes are given up between two rollouts."""
+
+    def explores(self, index: int) -> bool:
+        """Return whether an instance makes excursions from archived states in this rollout."""
+
+    def finds(self, states: np.ndarray) -> Finds:
+        """Return the places for what instances of ``state_dtype``[S] find."""
+
+    def starts(self, index: int) -> Iterator[ArchivedState]:
+        """Yield the states from which an instance begins its excursions in a rollout, without end."""
+
+    def part(self, played: Iterable[Played], actor_params: np.ndarray) -> Part | None:
+        """Return what some instances add after a rollout; None where nothing is explored."""
+
+    def learn(self, parts: Sequence[Part | None], terminated: bool) -> None:
+        """Include the parts of all processes; episodes may have been terminated, and not cut."""
+
+    def take_lines(self) -> list[str]:
+        """Return sentences for the user."""
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return what a checkpoint keeps, by name."""
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Restore what :meth:`arrays` returned, among others."""
+
+
+class NoExploring:
+    """All instances begin naturally."""
+
+    def __init__(self, restart_after: int) -> None:
+        self._oldest = restart_after
+
+    @property
+    def oldest(self) -> int:
+        """Steps after which episodes are given up between two rollouts."""
+        return self._oldest
+
+    def explores(self, index: int) -> bool:
+        """Return False."""
+        return False
+
+    def finds(self, states: np.ndarray) -> Finds:
+        """Return no places."""
+        return new_finds(states)
+
+    def starts(self, index: int) -> Iterator[ArchivedState]:
+        """Return nothing."""
+        return iter(())
+
+    def part(self, played: Iterable[Played], actor_params: np.ndarray) -> None:
+        """Return nothing."""
+
+    def learn(self, parts: Sequence[Part | None], terminated: bool) -> None:
+        """Do nothing."""
+
+    def take_lines(self) -> list[str]:
+        """Return nothing."""
+        return []
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return nothing."""
+        return {}
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Do nothing."""
+
+
+class Exploration:
+    """Excursions of every n-th instance.
+
+    Attributes:
+        oldest: steps after which episodes are given up between two rollouts.
+    """
+
+    def __init__(self, seed: int, every: int, restart_after: int, state_dtype: np.dtype) -> None:
+        self._seed, self._every = seed, every
+        self._archive, self._reach = Archive(state_dtype), Reach(restart_after)
+        self._rollouts, self._limit = 0, np.array([self._reach.now], np.int64)
+
+    @property
+    def oldest(self) -> int:
+        """Steps after which episodes are given up between two rollouts."""
+        return self._reach.now
+
+    def explores(self, index: int) -> bool:
+        """Return whether an instance makes excursions: every n-th does once something is archived."""
+        return index % self._every == 1 and len(self._archive) > 0
+
+    def finds(self, states: np.ndarray) -> Finds:
+        """Return the places for what instances of ``state_dtype``[S] find."""
+        return new_finds(states, self._archive.visits, self._limit)
+
+    def starts(self, index: int) -> Iterator[ArchivedState]:
+        """Yield the states from which an instance begins its excursions in a rollout, without end."""
+        return self._archive.draws(stream(self._seed, "exploring", index, self._rollouts))
+
+    def part(self, played: Iterable[Played], actor_params: np.ndarray) -> Part:
+        """Return what some instances add after a rollout, and free their places."""
+        visits, states, samples = np.zeros(CELLS, np.float32), list[Finds](), list[Sample]()
+        for each in played:
+            count_visits(each.trajectory.observations, actor_params, visits)
+            states.append(each.finds)
+            if not self.explores(each.number):
+                samples += _samples(each)
+        used = [each.cells[0] != NONE for each in states]
+        columns = [
+            np.concatenate([getattr(each, name)[0][taken] for each, taken in zip(states, used, strict=True)])
+            for name in ("cells", "ages", "states")
+        ]
+        for finds in states:
+            finds.rarity.fill(np.inf)
+            finds.cells.fill(NONE)
+        return Part(Findings(visits, *columns), samples)
+
+    def learn(self, parts: Sequence[Part | None], terminated: bool) -> None:
+        """Include the parts of all processes; where episodes are terminated, they are not given up."""
+        known = [part for part in parts if part is not None]
+        self._archive.learn(part.findings for part in known)
+        if not terminated:
+            self._reach.learn(sample for part in known for sample in part.samples)
+        self._rollouts += 1
+        self._limit[0] = np.iinfo(np.int64).max if terminated else self._reach.now
+
+    def take_lines(self) -> list[str]:
+        """Return a sentence where the policy does not keep up."""
+        line = self._reach.take_line()
+        return [] if line is None else [line]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return what a checkpoint keeps, by name."""
+        numbers = {"numbers": np.array([self._rollouts, self._limit[0]], np.int64)}
+        arrays = self._archive.arrays() | self._reach.arrays() | numbers
+        return {f"{_PREFIX}{name}": array for name, array in arrays.items()}
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Restore what :meth:`arrays` returned, among others."""
+        own = {name.removeprefix(_PREFIX): array for name, array in arrays.items() if name.startswith(_PREFIX)}
+        self._archive.restore(own)
+        self._reach.restore(own)
+        self._rollouts, self._limit[0] = own.get("numbers", np.array([0, self._reach.now])).tolist()
+
+
+def exploring_of(seed: int, every: int, restart_after: int, state_dtype: np.dtype) -> Exploring:
+    """Return how the instances of a run explore: one of ``every`` of them, or none where that is 0."""
+    return Exploration(seed, every, restart_after, state_dtype) if every else NoExploring(restart_after)
+
+
+def _samples(played: Played) -> list[Sample]:
+    """Return mean rewards of the parts of a rollout in which one episode went on; nothing of others."""
+    steps = played.trajectory.steps
+    size = steps // _PARTS
+    if size == 0 or played.age < steps:
+        return []
+    means = played.trajectory.rewards[: size * _PARTS].reshape(_PARTS, size).mean(axis=1, dtype=np.float64)
+    return [Sample(played.age - steps + (k + 0.5) * size, float(mean)) for k, mean in enumerate(means)]

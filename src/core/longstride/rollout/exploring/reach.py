@@ -1,0 +1,74 @@
+"""How long episodes last where a poor policy lets the state grow without bound.
+
+Rewards that keep falling with the age of an episode show that the policy does not keep up: a queue that grows, a
+backlog. What is then learned is about states that a good policy never sees, and their returns drown all others. So
+episodes are short at first, and become longer as long as rewards do not fall with age.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+_SHORTER, _LONGER = 10, 1.5
+"""How much shorter episodes are at first, and the factor by which they become longer."""
+
+_EARLY, _LATE = 0.15, 0.5
+"""Shares of an episode where its first part ends and its last one begins."""
+
+_FALLING = 1.7
+"""Fall of the reward to the last part, in falls to the middle one: 1 where it has ended, 2.3 where it is steady."""
+
+_FEWEST, _REMEMBERED = 10, 1_200
+
+_ROLLOUTS_BEFORE_A_LINE = 30
+
+
+class Reach:
+    """The age at which episodes end between two rollouts: ``now``, at most ``whole``."""
+
+    def __init__(self, whole: int) -> None:
+        self.whole, self.now = whole, max(whole // _SHORTER, 1)
+        self._samples = np.zeros((0, 2))
+        self._fell = 0
+
+    def learn(self, samples: Iterable[tuple[float, float]]) -> None:
+        """Take note of a rollout: (age, mean reward there) of parts of natural episodes."""
+        if self.now == self.whole:
+            return
+        new = np.array(list(samples)).reshape(-1, 2)
+        self._samples = np.concatenate([self._samples, new])[-_REMEMBERED:]
+        falls = falling(self._samples[:, 0] / self.now, self._samples[:, 1])
+        self._fell = self._fell + 1 if falls else 0
+        if falls is False:
+            self.now, self._samples = min(int(self.now * _LONGER), self.whole), self._samples[:0]
+
+    def take_line(self) -> str | None:
+        """Return a sentence once, where rewards have been falling with age for many rollouts."""
+        if self._fell != _ROLLOUTS_BEFORE_A_LINE:
+            return None
+        return (
+            f"The policy does not keep up: rewards still fall with the age of an episode, so episodes end after "
+            f"{self.now:,} steps while training. Either something piles up that the policy leaves undone, or no policy "
+            "could keep up."
+        )
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return what a checkpoint keeps, by name."""
+        return {"reach": np.array([self.now, self._fell]), "reach_samples": self._samples}
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Restore what :meth:`arrays` returned; begin anew without it."""
+        now, fell = arrays.get("reach", np.array([max(self.whole // _SHORTER, 1), 0])).tolist()
+        self.now, self._fell = min(int(now), self.whole), int(fell)
+        self._samples = arrays.get("reach_samples", np.zeros((0, 2)))
+
+
+def falling(shares: np.ndarray, rewards: np.ndarray) -> bool | None:
+    """Return whether rewards keep falling with age, float64[n] shares of an episode; None if too few say so."""
+    parts = rewards[shares < _EARLY], rewards[(shares >= _EARLY) & (shares < _LATE)], rewards[shares >= _LATE]
+    if min(map(len, parts)) < _FEWEST:
+        return None
+    first, middle, last = (part.mean() for part in parts)
+    noise = 2.0 * np.sqrt(parts[1].var() / len(parts[1]) + parts[2].var() / len(parts[2]))
+    best = max(first, middle, last)
+    return bool(best - last - noise > _FALLING * (best - middle))

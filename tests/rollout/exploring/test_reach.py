@@ -1,0 +1,66 @@
+"""How long episodes last: rewards that fall with age keep them short, others let them grow."""
+
+import numpy as np
+import pytest
+
+from longstride.rollout.exploring.reach import Reach, falling
+
+AGES = np.linspace(0.01, 0.99, 200)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "answer"),
+    [
+        (-AGES, True),  # a queue that grows
+        (1_000.0 - 50.0 * AGES, True),
+        (-np.sqrt(AGES), True),  # a queue without drift
+        (-np.minimum(AGES, 0.1), False),  # one that has filled up
+        (AGES, False),
+        (np.zeros(200), False),
+    ],
+)
+def test_a_steady_fall_is_told_from_one_that_has_ended(rewards, answer):
+    assert falling(AGES, rewards) is answer
+
+
+def test_noise_alone_is_no_fall():
+    rng = np.random.default_rng(0)
+    answers = [falling(AGES, rng.normal(size=200)) for _ in range(200)]
+    assert np.mean(answers) < 0.15
+
+
+def test_too_few_samples_say_nothing():
+    assert falling(AGES[:30], -AGES[:30]) is None
+
+
+def test_episodes_grow_to_the_whole_while_rewards_are_steady():
+    reach, before = Reach(5_000), []
+    for _ in range(20):
+        before.append(reach.now)
+        reach.learn((age * reach.now, 1.0) for age in AGES)
+    assert before[:3] == [500, 750, 1125]
+    assert reach.now == 5_000
+    assert reach.take_line() is None
+
+
+def test_episodes_stay_short_where_rewards_fall_and_a_line_says_so_once():
+    reach, lines = Reach(5_000), []
+    for _ in range(60):
+        reach.learn((age * reach.now, -age) for age in AGES)
+        lines.append(reach.take_line())
+    said = [line for line in lines if line]
+    assert reach.now == 500
+    assert len(said) == 1
+    assert "does not keep up" in said[0]
+    assert "500 steps" in said[0]
+
+
+def test_a_restored_reach_goes_on():
+    reach, other = Reach(5_000), Reach(5_000)
+    for _ in range(3):
+        reach.learn((age * reach.now, 1.0) for age in AGES[::7])
+    other.restore(reach.arrays())
+    for each in (reach, other):
+        each.learn((age * each.now, 1.0) for age in AGES[::3])
+    assert reach.now == other.now
+    assert np.array_equal(reach.arrays()["reach_samples"], other.arrays()["reach_samples"])
