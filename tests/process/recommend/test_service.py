@@ -390,6 +390,7 @@ def test_other_paths_names_and_machines(client, recommender, monkeypatch):
     health = client.get("/health").json()
     assert health == {
         "status": "ok", "version": __version__, **ABOUT, "checkpoint_age_seconds": None, "answered": health["answered"],
+        "draws": False,
     }  # fmt: skip
     assert client.post('{"time": 1}').status_code == 200
     assert client.get("/health").json()["answered"] == health["answered"] + 1
