@@ -50,6 +50,7 @@ def test_long_episodes_are_cut_unless_the_simulator_has_short_ones():
     assert with_short_episodes(simulator).max_steps == simulator.max_steps == 40
     simulator.max_steps = 10**6
     assert with_short_episodes(simulator).max_steps == 400_000 // (8 * (2 + len(simulator.heuristics)))
+    assert with_short_episodes(simulator, 20_000).max_steps == 1_000
     simulator.heuristics = {}
     assert with_short_episodes(simulator) is None
     simulator.hooks = Own()

@@ -23,8 +23,9 @@ class Judge:
     """Judges the policy of a run by its main metric, and has the best parameters kept.
 
     Evaluations decide which are the best where some are made, else the episodes of iterations. ``best`` is their main
-    metric so far. ``actor_params`` returns the present ones, float32[*], and ``keep`` saves those of a candidate, or
-    the present ones (None). ``chosen`` is what the comparison at the end has found, None before.
+    metric so far, ``trained`` the environment steps of training. ``actor_params`` returns the present ones, float32[*],
+    and ``keep`` saves those of a candidate, or the present ones (None). ``chosen`` is what the comparison at the end
+    has found, None before.
     """
 
     def __init__(
@@ -41,14 +42,14 @@ class Judge:
         self._pace = 0.0  # seconds of an evaluated step
         self._direction, self._spec = DirectionCheck(simulator), spec
         self._candidates = Candidates(simulator.main_metric_lower_is_better)
-        self._trained = self._evaluated_at = self._spent = self._last_steps = 0  # environment steps
+        self.trained = self._evaluated_at = self._spent = self._last_steps = 0
         self._worst: float | None = None  # main metric of an episode that trained since the evaluation before
         self._kept: int | None = None  # iteration of the candidate that is the best so far
         self.chosen: Choice | None = None
 
     def seconds_after(self, iteration: int, is_last: bool) -> float:
         """Return the seconds that evaluations after an iteration take: one if it is due, and the one at the end."""
-        evaluation, trained = self._evaluation, self._trained + self._last_steps
+        evaluation, trained = self._evaluation, self.trained + self._last_steps
         if evaluation is None or not self._spent:
             return 0.0
         seconds = self._seconds if evaluation.due(iteration, is_last, trained, self._evaluated_at) else 0.0
@@ -68,7 +69,7 @@ class Judge:
 
     def see_iteration(self, whole: Summary) -> None:
         """Take note of the steps and episodes that the present parameters have played."""
-        self._trained, self._last_steps = self._trained + whole.steps, whole.steps
+        self.trained, self._last_steps = self.trained + whole.steps, whole.steps
         worst = max if self._simulator.main_metric_lower_is_better else min
         if values := main_metrics(self._simulator, whole.finished):
             self._worst = float(worst(values if self._worst is None else [*values, self._worst]))
@@ -77,11 +78,11 @@ class Judge:
     def evaluate(self, iteration: int, is_last: bool, progress: Progress) -> dict[str, Any] | None:
         """Evaluate the policy where that is due after an iteration; return what the record says of it."""
         evaluation = self._evaluation
-        if evaluation is None or not evaluation.due(iteration, is_last, self._trained, self._evaluated_at):
+        if evaluation is None or not evaluation.due(iteration, is_last, self.trained, self._evaluated_at):
             return None
         self._begin_phase(progress)
         result, metric = self._played_greedily(evaluation, iteration), self._simulator.main_metric
-        self._evaluated_at = self._trained
+        self._evaluated_at = self.trained
         best = self.compare(progress, is_last, evaluated=evaluation.asked)
         progress.say(evaluation_line(iteration, metric, self._simulator.unit_of(metric), result, best))
         if contradiction := self._direction.see(result):
@@ -111,7 +112,7 @@ class Judge:
         if len(self._candidates.kept) < 2:  # none of a checkpoint of an earlier version
             return
         self._begin_phase(progress)
-        arguments = evaluation, self._simulator, self._spec, evaluation.budget(self._trained, self._spent)
+        arguments = evaluation, self._simulator, self._spec, evaluation.budget(self.trained, self._spent)
         self.chosen = self._ranks.from_first(lambda: choose(self._candidates, *arguments))
         if self.chosen is not None:
             self._keep_candidate(self.chosen.candidate, self.chosen.value)
@@ -126,14 +127,14 @@ class Judge:
     def state_dict(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return arrays by name and JSON values that a run continues from."""
         arrays, candidates = self._candidates.state_dict()
-        counts = {"trained": self._trained, "evaluated_at": self._evaluated_at, "spent": self._spent}
+        counts = {"trained": self.trained, "evaluated_at": self._evaluated_at, "spent": self._spent}
         return arrays, {**counts, "worst": self._worst, "kept": self._kept, "candidates": candidates}
 
     def load_state_dict(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> None:
         """Restore :meth:`state_dict` and :meth:`metadata` from a checkpoint; one of an earlier version has no state."""
         self.best = Best(metadata["best"], metadata.get("best_judged_by", "iterations"))
         state = metadata.get("judge", {})
-        self._trained, self._evaluated_at = state.get("trained", 0), state.get("evaluated_at", 0)
+        self.trained, self._evaluated_at = state.get("trained", 0), state.get("evaluated_at", 0)
         self._spent, self._worst, self._kept = state.get("spent", 0), state.get("worst"), state.get("kept")
         self._candidates.load_state_dict(arrays, state.get("candidates", []))
 

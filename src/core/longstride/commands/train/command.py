@@ -28,6 +28,9 @@ from longstride.training.time_budget import Budget
 
 EXIT_INTERRUPTED = 130
 
+_OF_A_RUN = 20
+"""Steps of a run for one step of each check at its end."""
+
 
 def run_train(settings: Settings, options: TrainOptions, console: Console, say: Say) -> int:
     """Train, and return the exit code: 130 where somebody asked to stop."""
@@ -81,7 +84,8 @@ def _checked_draws(run: Run, policy: TrainedPolicy) -> list[str]:
     simulator, seed = run.trainer.simulator, run.trainer.settings.seed
     if not simulator.compiled or run.trainer.judge.chosen is not None:
         return []
-    verdict = compare_draws(simulator, policy, seed, run.plan.simulation_threads)
+    steps = run.trainer.judge.trained // _OF_A_RUN
+    verdict = compare_draws(simulator, policy, seed, run.plan.simulation_threads, steps)
     keep_verdict(RunDirectory(run.directory), verdict, policy.actor_params)
     return list(filter(None, [acting_sentence(verdict)]))
 
@@ -89,7 +93,7 @@ def _checked_draws(run: Run, policy: TrainedPolicy) -> list[str]:
 def _checked_others(run: Run, policy: TrainedPolicy) -> list[str]:
     """Return what is shown to be better than the trained policy in short episodes."""
     trainer, choosing = run.trainer, ", or with --evaluate-every 10: evaluations then choose the policy of the run"
-    short = with_short_episodes(trainer.simulator)
+    short = with_short_episodes(trainer.simulator, trainer.judge.trained // _OF_A_RUN)
     if short is None:
         return []
     policy = with_untrained(policy, run.directory, trainer.simulator)

@@ -15,24 +15,25 @@ SHORT_RUN = 60.0
 EPISODES = 8
 """Episodes of each policy."""
 
-_STEPS = 400_000
-"""Most environment steps of all policies together, if the simulator has no short episodes of its own."""
+_STEPS, _SHORTEST = 400_000, 1_000
+"""Most steps of all policies together, and steps below which no episode is cut, without short episodes of its own."""
 
 _STREAMS = "last check"
 _NOT_PLAYED = "random"
 
 
-def with_short_episodes(simulator: Simulator) -> Simulator | None:
+def with_short_episodes(simulator: Simulator, steps: int = _STEPS) -> Simulator | None:
     """Return a simulator with short episodes: its own, or for one with heuristics long episodes cut; None for no check.
 
-    Episodes that Python steps are not played.
+    Episodes are cut so that all policies together make about so many steps, but not below a thousand steps.
+    Environments that Python steps are not played.
     """
     with naming_the_hook(simulator, "short_episodes"):
         short: Simulator | None = simulator.hooks.short_episodes(simulator)
     if short is not None or not (simulator.compiled and simulator.heuristics):
         return short
-    cut = copy(simulator)
-    cut.max_steps = min(simulator.max_steps, max(_STEPS // (EPISODES * (len(simulator.heuristics) + 2)), 1))
+    cut, played = copy(simulator), EPISODES * (len(simulator.heuristics) + 2)
+    cut.max_steps = min(simulator.max_steps, max(min(steps, _STEPS) // played, _SHORTEST))
     return cut
 
 

@@ -23,9 +23,12 @@ def draws_against_likeliest(result: Evaluation, simulator: Simulator) -> Verdict
     return compare(result, simulator, "trained_sampled", "trained")
 
 
-def compare_draws(simulator: Simulator, policy: TrainedPolicy, seed: int, threads: int) -> Verdict | None:
-    """Play a compiled simulator both ways on the same random streams, as many episodes as take some seconds."""
-    episodes = min(max(_STEPS // (simulator.expected_steps or simulator.max_steps), _FEWEST), _MOST)
+def compare_draws(
+    simulator: Simulator, policy: TrainedPolicy, seed: int, threads: int, steps: int = _STEPS
+) -> Verdict | None:
+    """Play a compiled simulator both ways on the same random streams, about so many steps each."""
+    steps = min(steps, _STEPS)
+    episodes = min(max(steps // (simulator.expected_steps or simulator.max_steps), _FEWEST), _MOST)
     player, result = CompiledPlayer(simulator, policy.spec, threads), Evaluation(episodes, seed=seed)
     for name in ("trained", "trained_sampled"):
         result.records[name], _ = player.play(name, policy.actor_params, episodes, seed, _STREAMS)
