@@ -90,8 +90,8 @@ def test_two_processes_that_share_what_they_find_play_the_same(rollouts, weights
     halves = [new_collector(first=first, instances=2, of=INSTANCES) for first in (0, 2)]
     found = []
     for _ in range(ROUNDS):
-        parts = [played(half, weights, 1)[0] for half in halves]
+        rollouts_of_halves, shared = [played(half, weights, 1)[0] for half in halves], [half.part for half in halves]
         for half in halves:
-            half.settle(any(each.terminated for each in halves), [each.part for each in halves])
-        found.append(parts[0] + parts[1])
+            half.settle(any(each.terminated for each in halves), shared)
+        found.append(rollouts_of_halves[0] + rollouts_of_halves[1])
     assert same(rollouts, found)

@@ -98,6 +98,7 @@ class FixedLengthCollector(Collector):
     def settle(self, terminated: bool, parts: Sequence[Part | None] = ()) -> None:
         """Learn what was found; let instances give up old episodes, unless ends have a meaning: one was terminated."""
         self.exploring.learn(parts, terminated)
+        self.part = None
         if not terminated:
             for instance in self._instances:
                 instance.give_up_old_episode()
@@ -168,9 +169,8 @@ class Instance:
         self._collector, self.index, self._allocate = collector, index, new
         self._simulator, steps, spec = collector.simulator, collector.plan.steps, collector.spec
         self.trajectory = self._room = allocate(spec, steps, new, steps, allocate_plain)
-        self.states = new_state(self._simulator)
-        finds = collector.exploring.finds(self.states)
-        self._arrays = new_loop_arrays(self.trajectory.select(None), spec, self.states, finds)
+        self.states, rows = new_state(self._simulator), self.trajectory.select(None)
+        self._arrays = new_loop_arrays(rows, spec, self.states, collector.exploring.finds(self.states))
         self._generators = generator_in({}), generator_in({})
         self.number, self.age, self.total, self.over, self.terminated = -1, 0, 0.0, True, False
         self.explores, self._starts = False, collector.exploring.starts(index)
@@ -211,8 +211,8 @@ class Instance:
 
     def give_up_old_episode(self) -> None:
         """Let the next rollout begin another episode where this one is too old."""
-        plan, oldest = self._collector.plan, self._collector.exploring.oldest
-        self.over = self.over or gives_up(plan, self.index, self.number, self.age, oldest)
+        limits = self._collector.plan, self.index, self.number, self.age, self._collector.exploring.oldest
+        self.over = self.over or gives_up(*limits)
 
     def collect_steps(self, actor_params: np.ndarray, begin: int) -> int:
         """Continue the episode to its end or to the last row, an excursion to its last step; return the row after."""

@@ -56,7 +56,7 @@ class Archive:
             self.visits += part.visits
             for cell, age, state in zip(part.cells.tolist(), part.ages.tolist(), part.states, strict=True):
                 self._states.pop(cell, None)
-                self._states[cell] = ArchivedState(state, age)
+                self._states[cell] = ArchivedState(state.copy(), age)  # or all states of its rollout would stay
         most_visited = sorted(self._states, key=lambda cell: -self.visits[cell])
         for cell in most_visited[: max(len(self._states) - self._most, 0)]:
             del self._states[cell]

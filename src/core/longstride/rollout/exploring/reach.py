@@ -20,7 +20,9 @@ _FALLING = 1.7
 
 _FEWEST, _REMEMBERED = 10, 1_200
 
-_ROLLOUTS_BEFORE_A_LINE = 30
+_PATIENCE = 30
+"""Rollouts in a row with falling rewards after which a line says so, and episodes become longer all the same: some
+rewards fall with age whatever a policy does, and what comes late has to be seen, too."""
 
 
 class Reach:
@@ -29,7 +31,7 @@ class Reach:
     def __init__(self, whole: int) -> None:
         self.whole, self.now = whole, max(whole // _SHORTER, 1)
         self._samples = np.zeros((0, 2))
-        self._fell = 0
+        self._fell, self._unsaid = 0, True
 
     def learn(self, samples: Iterable[tuple[float, float]]) -> None:
         """Take note of a rollout: (age, mean reward there) of parts of natural episodes."""
@@ -39,27 +41,28 @@ class Reach:
         self._samples = np.concatenate([self._samples, new])[-_REMEMBERED:]
         falls = falling(self._samples[:, 0] / self.now, self._samples[:, 1])
         self._fell = self._fell + 1 if falls else 0
-        if falls is False:
+        if falls is False or self._fell == _PATIENCE:
             self.now, self._samples = min(int(self.now * _LONGER), self.whole), self._samples[:0]
 
     def take_line(self) -> str | None:
         """Return a sentence once, where rewards have been falling with age for many rollouts."""
-        if self._fell != _ROLLOUTS_BEFORE_A_LINE:
+        if self._fell < _PATIENCE:
             return None
-        return (
-            f"The policy does not keep up: rewards still fall with the age of an episode, so episodes end after "
-            f"{self.now:,} steps while training. Either something piles up that the policy leaves undone, or no policy "
-            "could keep up."
+        self._fell, first, self._unsaid = 0, self._unsaid, False
+        sentence = (
+            "The policy does not keep up: rewards keep falling with the age of an episode. Either something piles up "
+            "that the policy leaves undone, or no policy could keep up."
         )
+        return sentence if first else None
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return what a checkpoint keeps, by name."""
-        return {"reach": np.array([self.now, self._fell]), "reach_samples": self._samples}
+        return {"reach": np.array([self.now, self._fell, self._unsaid]), "reach_samples": self._samples}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Restore what :meth:`arrays` returned; begin anew without it."""
-        now, fell = arrays.get("reach", np.array([max(self.whole // _SHORTER, 1), 0])).tolist()
-        self.now, self._fell = min(int(now), self.whole), int(fell)
+        now, self._fell, unsaid = arrays.get("reach", np.array([max(self.whole // _SHORTER, 1), 0, 1])).tolist()
+        self.now, self._unsaid = min(now, self.whole), bool(unsaid)
         self._samples = arrays.get("reach_samples", np.zeros((0, 2)))
 
 
