@@ -108,8 +108,9 @@ def test_halving_finds_the_least_cost_and_the_largest_reward_within_the_budget()
     arms = [Arm(i, False) for i in range(5)]
     assert halve(arms, play, 1_000, 10, lower_is_better=True).best == Arm(1, False)
     assert halve(arms, play, 1_000, 10, lower_is_better=False).best == Arm(4, False)
-    found = halve(arms, play, 60, 10, lower_is_better=True)
+    found = halve(arms, play, 240, 10, lower_is_better=True)
     assert set(found.values) == set(arms[:3]), "the last arms are left out of a small budget"
+    assert set(halve(arms, play, 40, 10, lower_is_better=True).values) == set(arms[:2])
     assert halve(arms, play, 39, 10, lower_is_better=True) is None
 
 
@@ -120,6 +121,15 @@ def test_arms_that_act_alike_or_are_shown_to_be_worse_cost_no_further_round():
     found = halve([Arm(0, False), Arm(1, False), Arm(0, True), Arm(1, True)], play, 1_000, 1, lower_is_better=True)
     assert found.best == Arm(0, False)
     assert {len(values) for values in found.values.values()} == {125}, "one round"
+
+
+@pytest.mark.parametrize(("gain", "best"), [(1.0, 1), (0.01, 0), (-0.5, 0)])
+def test_an_earlier_policy_replaces_the_first_arm_only_if_it_is_shown_to_be_better(gain, best):
+    def play(arm, episodes):
+        seeds = ((k, arm.candidate) for k in episodes)
+        return [(np.random.default_rng(seed).standard_normal() + gain * arm.candidate, 1) for seed in seeds]
+
+    assert halve([Arm(0, False), Arm(1, False)], play, 400, 1, lower_is_better=False).best == Arm(best, False)
 
 
 @pytest.mark.parametrize(("gain", "draws"), [(1.0, True), (0.01, False), (-0.5, False)])

@@ -14,10 +14,10 @@ from longstride.training.choice.candidates import common_episodes, scores
 from longstride.training.evaluation.statistics import mean_and_margin
 
 _FEWEST, _ENOUGH = 2, 4
-"""Episodes of each policy in the first round, and episodes from which an interval rules a policy out."""
+"""Episodes of each policy at least, and those of the first round, from which an interval rules a policy out."""
 
 _NEGLIGIBLE = 0.005
-"""Gain of drawing actions, as a share of the metric, that is not worth a policy that acts by chance."""
+"""Gain, as a share of the metric, that decides nothing."""
 
 
 class Arm(NamedTuple):
@@ -47,7 +47,10 @@ def halve(
     lower_is_better: bool,
     worst: Sequence[float | None] = (),
 ) -> Halved | None:
-    """Return the best of some arms, the likeliest first; None if the budget does not even compare two.
+    """Return the best of some arms; None if the budget does not even compare two.
+
+    The first arm stays the best, unless another one is shown to be better. So does one that takes the likeliest
+    actions against one that draws them.
 
     Args:
         arms: policies to compare; the last ones are left out if the budget is too small for all.
@@ -57,14 +60,15 @@ def halve(
         lower_is_better: whether the main metric is a cost.
         worst: worst main metric of an episode that trained about then, for each candidate.
     """
-    alive = list(arms[: int(budget // (_FEWEST * episode_steps))])
-    if len(alive) < 2:
+    affordable = budget / episode_steps
+    alive = list(arms[: max(int(affordable / (2 * _ENOUGH)), 2)])
+    if len(alive) < 2 or affordable < 2 * _FEWEST:
         return None
     values, spent, sign = {arm: list[float | None]() for arm in alive}, 0, 1.0 if lower_is_better else -1.0
     while len(alive) > 1:
         before = len(values[alive[0]])
         more = int((budget - spent) / (ceil(log2(len(alive))) * len(alive) * episode_steps))
-        more = max(more, 0 if before else _FEWEST)
+        more = more if before else max(min(_ENOUGH, int(affordable / len(alive))), more)
         if not more:
             break
         for arm in alive:
@@ -75,7 +79,7 @@ def halve(
         costs = sign * common_episodes([values[arm] for arm in alive])
         bad = [None if not worst or worst[a.candidate] is None else sign * worst[a.candidate] for a in alive]  # type: ignore[operator]
         alive = _survivors(alive, costs, bad)
-    return Halved(_greedy_unless_shown(alive[0], values, sign), values, spent)
+    return Halved(_best_shown(alive[0], values, sign), values, spent)
 
 
 def _survivors(arms: list[Arm], costs: np.ndarray, worst: Sequence[float | None]) -> list[Arm]:
@@ -98,20 +102,18 @@ def _survivors(arms: list[Arm], costs: np.ndarray, worst: Sequence[float | None]
     return [arms[i] for i in kept]
 
 
-def _greedy_unless_shown(best: Arm, values: dict[Arm, list[float | None]], sign: float) -> Arm:
-    """Return the best arm; for one that draws the best one without draws, if the gain of drawing is not shown.
+def _best_shown(best: Arm, values: dict[Arm, list[float | None]], sign: float) -> Arm:
+    """Return the best arm, unless its gain over the first one, or over the best one without draws, is not shown.
 
     It is shown if it exceeds its standard error, paired, and is not negligible.
     """
-    if not best.draws:
-        return best
-    gains = {arm: _gains(values[best], values[arm], sign) for arm in values if not arm.draws}
-    other = min(gains, key=lambda arm: float(gains[arm].mean()), default=best)
-    if other == best:
-        return best
-    gain, size = gains[other], abs(float(common_episodes([values[other]]).mean()))
-    least = max(float(gain.std()) / np.sqrt(len(gain)), _NEGLIGIBLE * size)
-    return best if gain.mean() > least else other
+    gains = {arm: _gains(values[best], values[arm], sign) for arm in values}
+    greedy = [min((arm for arm in values if not arm.draws), key=lambda arm: float(gains[arm].mean()), default=best)]
+    for arm in [next(iter(values)), *(greedy if best.draws else [])]:
+        gain, size = gains[arm], abs(float(common_episodes([values[arm]]).mean()))
+        if arm != best and gain.mean() <= max(float(gain.std()) / np.sqrt(len(gain)), _NEGLIGIBLE * size):
+            return arm
+    return best
 
 
 def _gains(values: Sequence[float | None], others: Sequence[float | None], sign: float) -> np.ndarray:
