@@ -3,6 +3,10 @@
 from types import SimpleNamespace
 from typing import NamedTuple
 
+import pytest
+
+pytest.importorskip("pydantic")
+
 from longstride.config import Config
 from longstride.learning.schedule import Coefficients
 from longstride.training.assembly.algorithm import build_schedule
@@ -28,7 +32,7 @@ def test_an_algorithm_without_the_coefficients_of_ppo_has_a_schedule():
 
 
 def test_an_iteration_is_recorded_whatever_the_coefficients_are():
-    whole = SimpleNamespace(finished=[], steps=2, rewards=[1.0, 3.0], seconds=4.0)
+    whole = SimpleNamespace(finished=[], steps=2, natural_steps=2, rewards=[1.0, 3.0], seconds=4.0)
     collected, report = SimpleNamespace(whole=whole, trajectories=[]), SimpleNamespace(as_dict=lambda: {"loss": 1.0})
     record = iteration_record(1, collected, report, Coefficients(1.0, Bonus(0.3)))
     assert (record["mean_reward"], record["loss"]) == (2.0, 1.0)

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from longstride.errors import PolicyNotFiniteError
+from longstride.learning.algorithms.entropy_target import EntropyTarget
 from longstride.learning.distributed.ranks import any_of
 from longstride.learning.distributed.shares import share_of
-from longstride.learning.entropy_target import EntropyTarget
 from longstride.learning.normalization import ObservationScales
 from longstride.learning.policy_health import MANY_DEAD, policy_health, some_rows
 from longstride.learning.schedule import Coefficients

@@ -1,16 +1,21 @@
 """The weight of the entropy bonus against what it should hold."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 from helpers.specs import mlp_spec
 
+from longstride.learning.algorithms.entropy_target import EntropyTarget, allowed_entropy
 from longstride.learning.algorithms.ppo import PpoCoefficients
-from longstride.learning.entropy_target import EntropyTarget, allowed_entropy
 from longstride.learning.schedule import Coefficients
 from longstride.rollout.trajectory import allocate
 from longstride.simulators.spaces import Box, MultiDiscrete
+
+
+class Own(NamedTuple):
+    bonus: float
 
 
 def trajectory(masks, choices):
@@ -58,6 +63,11 @@ def test_the_weight_rises_below_the_target_and_falls_above_it():
 def test_the_target_ends_at_half_of_the_run_and_0_is_none():
     assert [EntropyTarget(0.6).at(share) for share in (0.0, 0.25, 0.5, 1.0)] == pytest.approx([0.6, 0.3, 0.0, 0.0])
     assert weight(EntropyTarget(0.6), 0.5) == weight(EntropyTarget(0.0), 0.0) == 0.03
+
+
+def test_a_loss_without_the_bonus_is_left_alone():
+    coefficients = Coefficients(1.0, Own(0.3))
+    assert EntropyTarget(0.5).held(coefficients, 0.0) is coefficients
 
 
 def test_a_policy_with_hardly_any_entropy_is_fixed():

@@ -54,10 +54,14 @@ class EntropyTarget:
         return self.start * max(1.0 - share_done / _UNTIL, 0.0)
 
     def held(self, coefficients: Coefficients, share_done: float) -> Coefficients:
-        """Return the coefficients of the next update, with the weight of the bonus where it is above the scheduled."""
-        if self.at(share_done) == 0.0:
+        """Return the coefficients of the next update, with the weight of the bonus where it is above the scheduled.
+
+        The loss of a program's algorithm may have no such bonus.
+        """
+        scheduled = getattr(coefficients.loss, "entropy_coefficient", None)
+        if scheduled is None or self.at(share_done) == 0.0:
             return coefficients
-        weight = max(coefficients.loss.entropy_coefficient, self.weight)
+        weight = max(scheduled, self.weight)
         return coefficients._replace(loss=coefficients.loss._replace(entropy_coefficient=weight))
 
     def learn(
