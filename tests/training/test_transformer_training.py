@@ -129,11 +129,12 @@ def test_figures_of_the_policys_health():
     model = ActorCritic(transformer_spec(Shop.observation_size, Shop.action_space, activation="relu"))
     initialise(model, "orthogonal", torch.Generator().manual_seed(0))
     observations = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
-    assert policy_health(model, observations).dead_units < 0.2
+    masks = np.ones((len(observations), model.spec.action_space.outputs), np.bool_)
+    assert policy_health(model, observations, masks).dead_units < 0.2
     with torch.no_grad():
         for number in (3, 7):
             model.layers("actor")[number][1].fill_(-100.0)
-    assert policy_health(model, observations).dead_units == pytest.approx(64 / 80)
+    assert policy_health(model, observations, masks).dead_units == pytest.approx(64 / 80)
 
 
 @pytest.mark.slow
