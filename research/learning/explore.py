@@ -83,6 +83,8 @@ def result_of(task: tuple[str, int, argparse.Namespace, dict[str, Any]]) -> dict
     if chain is not None:
         result["rules"] = metrics_of_rules(problem, chain)
         result["uniform"] = metric_of(chain, uniform(chain))
+    elif hasattr(problem, "known"):
+        result["rules"] = problem.known()
     return result if options.bounds else {**result, **trained(problem, chain, name, seed, options, settings)}
 
 

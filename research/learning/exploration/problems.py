@@ -1,11 +1,16 @@
 """The problems by name, and what each is for."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
-from research.learning.exploration.machines import HiddenMachine
-from research.learning.exploration.paths import DeepSea, KeyDoor, RiverSwim
+from research.learning.exploration.batches import BatchServer
+from research.learning.exploration.bursts import RareBurst
+from research.learning.exploration.machines import FAULTS, HiddenMachine
+from research.learning.exploration.paths import DeepSea, RiverSwim
+from research.learning.exploration.rooms import TWO_KEYS, KeyDoor
 from research.learning.exploration.servers import ThreeQueues
+from research.learning.exploration.supply import TwoEchelons
 from research.learning.further_problems_of_search import Polling
 
 
@@ -20,7 +25,15 @@ PROBLEMS = {
     "three_queues": Problem(ThreeQueues, True),
     "inspection": Problem(HiddenMachine, True),
     "river_swim": Problem(RiverSwim, True),
+    "rare_burst": Problem(RareBurst, True),
+    "two_echelons": Problem(TwoEchelons, True),
     "polling": Problem(Polling, True),
     "deep_sea": Problem(DeepSea, True),
     "key_door": Problem(KeyDoor, True),
+    "deep_sea_20": Problem(partial(DeepSea, 20), False),
+    "river_swim_30": Problem(partial(RiverSwim, 30), False),
+    "batch_server": Problem(BatchServer, False),
+    "three_faults": Problem(partial(HiddenMachine, FAULTS), False),
+    "late_burst": Problem(partial(RareBurst, 1e3, 2e-3, 50), False),
+    "two_keys": Problem(partial(KeyDoor, TWO_KEYS, 400), False),
 }

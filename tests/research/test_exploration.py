@@ -1,0 +1,182 @@
+"""Optima of the exploration problems against linear programs, enumeration, recursion and the simulators themselves."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import linprog
+
+from longstride.simulators.simulator import new_state
+from research.learning.exploration.batches import BatchServer
+from research.learning.exploration.bursts import RareBurst
+from research.learning.exploration.chain import best, metric_of, metrics_of_rules, uniform
+from research.learning.exploration.machines import FAULTS, HiddenMachine
+from research.learning.exploration.paths import DeepSea, RiverSwim
+from research.learning.exploration.problems import PROBLEMS
+from research.learning.exploration.rooms import TWO_KEYS, KeyDoor
+from research.learning.exploration.servers import ThreeQueues
+from research.learning.exploration.supply import TwoEchelons
+
+ENDLESS = {
+    "three_queues": lambda: ThreeQueues(places=3, set_up=2),
+    "inspection": HiddenMachine,
+    "three_faults": lambda: HiddenMachine(FAULTS),
+    "river_swim": RiverSwim,
+    "rare_burst": lambda: RareBurst(100.0, 0.02),
+    "late_burst": lambda: RareBurst(100.0, 0.02, 50),
+    "batch_server": lambda: BatchServer(places=6),
+}
+SHORT = {"deep_sea": lambda: DeepSea(5), "key_door": KeyDoor, "two_keys": lambda: KeyDoor(TWO_KEYS, 400)}
+
+USUALLY_WORKS = {"inspection": 0.85, "three_faults": 0.85, "rare_burst": 0.97, "late_burst": 0.97}
+"""Shares of action 0 in random play, so that there is some wear."""
+
+
+def largest_mean_reward(chain):
+    """Return the optimum of the linear program of frequencies of (state, action), Puterman (1994), section 8.8."""
+    states, actions = chain.rewards.shape
+    flow = sparse.hstack([sparse.eye(states) - p.T for p in chain.transitions])
+    constraints = sparse.vstack([flow, np.ones((1, states * actions))])
+    right = np.append(np.zeros(states), 1.0)
+    solution = linprog(-chain.rewards.T.ravel(), A_eq=constraints, b_eq=right, method="highs")
+    assert solution.status == 0
+    return -solution.fun
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_the_optimum_is_that_of_the_linear_program(name):
+    problem = ENDLESS[name]()
+    chain = problem.chain()
+    assert problem.optimum() == pytest.approx(chain.scale * largest_mean_reward(chain), rel=1e-4)
+
+
+def test_the_deep_sea_is_as_good_as_its_best_sequence_of_actions():
+    problem = DeepSea(5)
+    dives = [dive(problem, actions) for actions in itertools.product((0, 1), repeat=5)]
+    assert problem.optimum() == pytest.approx(max(dives))
+    assert metric_of(problem.chain(), uniform(problem.chain())) == pytest.approx(sum(dives) / len(dives))
+
+
+def dive(problem, actions):
+    """Return the rewards of a dive."""
+    state = new_state(problem)[0]
+    problem.reset(state, problem.parameters, None)
+    return sum(problem.step(state, problem.parameters, action, None)[0] for action in actions)
+
+
+def test_every_policy_of_a_short_river_is_enumerated():
+    problem = RiverSwim(4)
+    chain = problem.chain()
+    metrics = [metric_of(chain, np.eye(2)[list(policy)]) for policy in itertools.product((0, 1), repeat=4)]
+    assert max(metrics) == pytest.approx(problem.optimum(), rel=1e-3)  # an episode begins at the left end
+
+
+def test_the_corridor_to_a_door_is_walked_in_the_expected_time():
+    """A corridor: a step succeeds unless it slips (0.1), and then forwards in a quarter of the cases."""
+    problem = KeyDoor(("SaA.G",), 100_000)
+    forwards, back = 0.9 + 0.025, 0.025
+    matrix = np.eye(4) * (1.0 - forwards - back) + np.diag([forwards] * 3, 1) + np.diag([back] * 3, -1)
+    matrix[0, 0] += back  # before the wall
+    problem.max_steps = 2_000
+    assert problem.optimum() == pytest.approx(np.linalg.solve(np.eye(4) - matrix, np.ones(4))[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("name", [*ENDLESS, *SHORT])
+def test_the_probabilities_are_those_of_the_simulator(name):
+    """Random actions: each step is possible; rewards and a random function of the state are as expected."""
+    problem = {**ENDLESS, **SHORT}[name]()
+    chain, state, rng = problem.chain(), new_state(problem)[0], np.random.default_rng(3)
+    worth = np.random.default_rng(4).random(len(chain.rewards))
+    ahead = np.stack([p @ worth for p in chain.transitions], axis=1)
+    spread = np.stack([p @ worth**2 for p in chain.transitions], axis=1) - ahead**2
+    assert all(np.allclose(p.sum(axis=1), 1.0) for p in chain.transitions)
+    surprise, variance, rewards, ended, often = 0.0, 0.0, [], True, USUALLY_WORKS.get(name, 0.0)
+    for _ in range(20_000):
+        if ended:
+            problem.reset(state, problem.parameters, rng)
+            assert problem.row(state) == chain.start
+        row, action = problem.row(state), 0 if rng.random() < often else int(rng.integers(chain.rewards.shape[1]))
+        reward, ended = problem.step(state, problem.parameters, action, rng)
+        after = problem.row(state)
+        assert chain.transitions[action][row, after] > 0.0
+        surprise, variance = surprise + worth[after] - ahead[row, action], variance + spread[row, action]
+        rewards.append(reward - chain.rewards[row, action])
+        ended = ended or ("steps" in state.dtype.names and state.steps >= problem.max_steps)
+    assert abs(surprise) <= 4.0 * math.sqrt(variance) + 1e-6
+    if name not in SHORT or name == "deep_sea":  # a walk is rewarded at its end, its length is what counts
+        means = np.reshape(rewards, (100, -1)).mean(axis=1)  # what is hidden lasts for several steps
+        assert abs(means.mean()) <= 4.0 * means.std() / 10.0 + 1e-9
+
+
+def test_states_and_numbers_belong_together():
+    for make in [*ENDLESS.values(), *SHORT.values()]:
+        problem = make()
+        state, rows = new_state(problem)[0], len(problem.chain().rewards)
+        for row in range(0, rows, 7):
+            problem.write(state, row)
+            assert problem.row(state) == row
+
+
+def test_no_rule_is_better_than_the_optimum():
+    for make in ENDLESS.values():
+        problem = make()
+        chain, sign = problem.chain(), 1.0 if problem.main_metric_lower_is_better else -1.0
+        for metric in metrics_of_rules(problem, chain).values():
+            assert sign * metric >= sign * best(chain) - 1e-3
+
+
+def test_orders_up_to_the_best_levels_cost_the_optimum_in_the_simulator():
+    problem = TwoEchelons()
+    levels = np.array(problem.best_levels())
+    problem.parameters = problem.parameters._replace(levels=levels)
+    state, rng, action, costs = new_state(problem)[0], np.random.default_rng(5), np.zeros(2), []
+    problem.reset(state, problem.parameters, rng)
+    for _ in range(40_000):
+        problem.each_alone(state, problem.parameters, None, rng, action)
+        costs.append(-problem.step(state, problem.parameters, action, rng)[0])
+    means = np.array(costs).reshape(40, -1).mean(axis=1)
+    assert means.mean() == pytest.approx(problem.optimum(), abs=4.0 * means.std() / math.sqrt(40))
+
+
+def test_no_other_orders_are_better_than_those_of_clark_and_scarf():
+    """Value iteration over whole units of a demand of 0, 1 or 2, next to the decomposition with the same demand."""
+    chances, holding, penalty = np.array([0.3, 0.4, 0.3]), (1.0, 0.5), 9.0
+    low, high, most = -12, 8, 8
+    values = np.zeros((high - low + 1, most + 1))
+    while True:
+        backed_up = np.full_like(values, np.inf)
+        for shop, store in np.ndindex(values.shape):
+            for sent, ordered in itertools.product(range(store + 1), range(4)):
+                if shop + low + sent > high or store - sent + ordered > most:
+                    continue
+                cost = 0.0
+                for demand, chance in enumerate(chances):
+                    sold = shop + low - demand
+                    after = values[max(sold + sent, low) - low, store - sent + ordered]
+                    stock = holding[0] * max(sold, 0) + penalty * max(-sold, 0) + holding[1] * store
+                    cost += chance * (stock + after)
+                backed_up[shop, store] = min(backed_up[shop, store], cost)
+        gain = backed_up - values
+        if np.ptp(gain) < 1e-3:
+            break
+        values = 0.5 * (values + backed_up)
+        values -= values[-low, 0]
+    two = np.convolve(chances, chances)
+
+    def shop_cost(level):
+        rest = level - np.arange(5)
+        return two @ (0.5 * rest + (penalty + holding[0]) * np.maximum(-rest, 0))
+
+    best_shop = min(range(10), key=shop_cost)
+    both = [
+        0.5 * (level - 2) + sum(c * shop_cost(min(best_shop, level - d)) for d, c in enumerate(chances))
+        for level in range(12)
+    ]
+    assert gain.mean() == pytest.approx(min(both), abs=2e-3)
+
+
+def test_problems_for_tuning_and_for_reports_are_told_apart():
+    kept_back = {name for name, problem in PROBLEMS.items() if not problem.for_tuning}
+    assert kept_back == {"deep_sea_20", "river_swim_30", "batch_server", "three_faults", "late_burst", "two_keys"}
