@@ -9,9 +9,6 @@ from longstride.simulators.spaces import Discrete
 from research.learning.exploration.chain import Chain, best, chain_of
 from research.learning.further_problems import LONG
 
-AGES = 200
-"""Periods that are told apart since the machine was last seen; by then it is as bad as it becomes."""
-
 
 class Condition(NamedTuple):
     """What the functions of :class:`HiddenMachine` read; conditions are numbered, 0 is good.
@@ -22,6 +19,7 @@ class Condition(NamedTuple):
         inspection: cost of an inspection, which shows the condition.
         repairs: float64[repairs], cost of each repair, which shows the condition after it.
         after: int64[repairs, conditions], condition after each repair.
+        ages: periods that are told apart since the machine was last seen; by then it is as bad as it becomes.
     """
 
     wear: np.ndarray
@@ -29,14 +27,16 @@ class Condition(NamedTuple):
     inspection: float
     repairs: np.ndarray
     after: np.ndarray
+    ages: int
 
 
 DETERIORATION = Condition(
-    np.diag([0.92, 0.92, 0.92, 1.0]) + np.diag([0.08] * 3, 1),
+    np.diag([0.97, 0.97, 0.97, 1.0]) + np.diag([0.03] * 3, 1),
     np.array([0.0, 2.0, 4.0, 6.0]),
-    7.0,
-    np.array([70.0]),
+    12.0,
+    np.array([190.0]),
     np.zeros((1, 4), np.int64),
+    600,
 )
 """Three steps from good to failed; a replacement makes it good."""
 
@@ -46,6 +46,7 @@ FAULTS = Condition(
     6.0,
     np.array([30.0, 45.0, 60.0]),
     np.array([[0, 0, 2, 3], [0, 1, 0, 3], [0, 1, 2, 0]]),
+    200,
 )
 """Three kinds of faults, one at a time, each with a repair of its own; the wrong one changes nothing."""
 
@@ -84,7 +85,7 @@ class HiddenMachine(Simulator):
             while after < len(parameters.running) - 1 and u >= parameters.wear[state.hidden, after]:
                 u -= parameters.wear[state.hidden, after]
                 after += 1
-            state.hidden, state.since = after, min(state.since + 1, AGES)
+            state.hidden, state.since = after, min(state.since + 1, parameters.ages)
         else:
             cost = parameters.inspection
             if action >= 2:
@@ -102,27 +103,27 @@ class HiddenMachine(Simulator):
 
     def row(self, state: Any) -> int:
         """Return the number of what is observed, which decides what is believed."""
-        return int(state.seen * (AGES + 1) + state.since)
+        return int(state.seen * (self.parameters.ages + 1) + state.since)
 
     def write(self, state: Any, row: int) -> None:
         """Write what is observed with a number."""
-        state.seen, state.since = divmod(row, AGES + 1)
+        state.seen, state.since = divmod(row, self.parameters.ages + 1)
 
     def chain(self) -> Chain:
         """Return the problem as probabilities: the belief follows from what was seen last and when."""
-        wear, running, inspection, repairs, after = self.parameters
-        moves, conditions = [], len(running)
+        wear, running, inspection, repairs, after, ages = self.parameters
+        moves, conditions, block = [], len(running), ages + 1
         for seen in range(conditions):
             belief = np.eye(conditions)[seen]
-            for since in range(AGES + 1):
-                row = seen * (AGES + 1) + since
-                moves.append((row, 0, seen * (AGES + 1) + min(since + 1, AGES), 1.0, -float(belief @ running)))
+            for since in range(block):
+                row = seen * block + since
+                moves.append((row, 0, seen * block + min(since + 1, ages), 1.0, -float(belief @ running)))
                 for condition, chance in enumerate(belief):
-                    moves.append((row, 1, condition * (AGES + 1), chance, -inspection))
+                    moves.append((row, 1, condition * block, chance, -inspection))
                     for repair, cost in enumerate(repairs):
-                        moves.append((row, 2 + repair, after[repair, condition] * (AGES + 1), chance, -cost))
+                        moves.append((row, 2 + repair, after[repair, condition] * block, chance, -cost))
                 belief = belief @ wear
-        return chain_of(moves, (conditions * (AGES + 1), 2 + len(repairs)), 0, LONG, -1.0)
+        return chain_of(moves, (conditions * block, 2 + len(repairs)), 0, LONG, -1.0)
 
     def optimum(self) -> float:
         """Return the lowest mean cost a period of a policy that knows what was seen last and when."""
@@ -130,8 +131,8 @@ class HiddenMachine(Simulator):
 
 
 def _by_age(state: Any, parameters: Condition, mask: np.ndarray, rng: np.random.Generator) -> int:
-    """Replace after 34 periods of work, the best age without inspections."""
-    return 2 if state.since >= 34 else 0
+    """Replace after 95 periods of work, the best age without inspections."""
+    return 2 if state.since >= 95 else 0
 
 
 def _round(state: Any, parameters: Condition, mask: np.ndarray, rng: np.random.Generator) -> int:
