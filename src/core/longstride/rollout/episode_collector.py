@@ -25,7 +25,8 @@ from longstride.rollout.fault_locator import ReplayedInstance, StepSnapshot
 from longstride.rollout.loop_arrays import generator_places, new_loop_arrays, with_more_room, zeros_apart
 from longstride.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
 from longstride.seeding import stream
-from longstride.simulators.simulator import LISTS_FULL, OK, Simulator, describe_fault, metrics_of, naming_the_episode
+from longstride.simulators.compile_errors import naming_the_episode
+from longstride.simulators.simulator import LISTS_FULL, OK, Simulator, describe_fault, metrics_of
 
 
 class EpisodeCollector(Collector):

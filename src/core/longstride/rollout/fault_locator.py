@@ -21,7 +21,8 @@ from longstride.rollout.loop_arrays import Generators, generator_places, new_loo
 from longstride.rollout.trajectory import allocate
 from longstride.simulators.check.calls import Calls
 from longstride.simulators.check.instrumented_arrays import Hints
-from longstride.simulators.simulator import OK, Simulator, describe_fault, naming_the_episode, new_state
+from longstride.simulators.compile_errors import naming_the_episode
+from longstride.simulators.simulator import OK, Simulator, describe_fault, new_state
 from longstride.simulators.spaces import ActionSpace, Box, Discrete
 
 Streams = Callable[[int], Generators]

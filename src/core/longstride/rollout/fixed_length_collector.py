@@ -31,13 +31,13 @@ from longstride.rollout.fill import fill
 from longstride.rollout.loop_arrays import LoopArrays, generator_places, new_loop_arrays, with_more_room
 from longstride.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
 from longstride.seeding import stream
+from longstride.simulators.compile_errors import naming_the_episode
 from longstride.simulators.simulator import (
     LISTS_FULL,
     OK,
     Simulator,
     describe_fault,
     metrics_of,
-    naming_the_episode,
     new_state,
 )
 

@@ -3,15 +3,17 @@
 import inspect
 import linecache
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numba
 import numpy as np
+from numba.core.errors import NumbaError
 
-from longstride.errors import UserError, one_line
+from longstride.errors import SimulatorError, UserError, one_line
 from longstride.jit_cache.source_digest import is_of_a_user
 
 _HERE = Path(__file__).parent
@@ -139,3 +141,25 @@ def _line_of_field(code: Any, field: str) -> int:
     first: int = code.co_firstlineno
     lines = sorted({line for _, _, line in code.co_lines() if line})
     return next((n for n in lines if re.search(rf"\.{field}\b", linecache.getline(code.co_filename, n))), first)
+
+
+@contextmanager
+def naming_the_episode(simulator: Any, episode: str | Callable[[], str]) -> Iterator[None]:
+    """Turn an exception of a simulator's own code into one sentence that names the episode.
+
+    Args:
+        simulator: simulator whose code runs in the block.
+        episode: name of the episode, or a function that returns it once the exception was raised.
+
+    Raises:
+        UserError: Numba cannot compile a function.
+        SimulatorError: a function of the simulator raised.
+    """
+    try:
+        yield
+    except NumbaError as error:
+        raise describe_compile_error(simulator, error) from error
+    except Exception as error:
+        name = episode if isinstance(episode, str) else episode()
+        remedy = "" if place_of_error(error.__traceback__) else "; set NUMBA_DISABLE_JIT=1 to see the line"
+        raise SimulatorError(f"{type(simulator).__name__}, episode {name}: {with_line(error)}{remedy}.") from error

@@ -5,17 +5,14 @@ compiles. Its whole state is one NumPy record. So an episode can be copied, resu
 Python with ``NUMBA_DISABLE_JIT=1``.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from numba.core.errors import NumbaError
 
 from longstride.errors import PolicyNotFiniteError, SimulatorError
-from longstride.simulators.compile_errors import describe_compile_error, place_of_error, with_line
 from longstride.simulators.hooks import Hooks
 from longstride.simulators.spaces import ActionSpace, MultiDiscrete, description
 
@@ -248,28 +245,6 @@ def describe_fault(status: int, simulator: Simulator, episode: str, step: int) -
 def empty_mask(space: ActionSpace) -> str:
     """Return the clause about a mask that allows nothing."""
     return f"action_mask allowed no {'value of a choice' if isinstance(space, MultiDiscrete) else 'action'}"
-
-
-@contextmanager
-def naming_the_episode(simulator: Simulator, episode: str | Callable[[], str]) -> Iterator[None]:
-    """Turn an exception of a simulator's own code into one sentence that names the episode.
-
-    Args:
-        simulator: simulator whose code runs in the block.
-        episode: name of the episode, or a function that returns it once the exception was raised.
-
-    Raises:
-        UserError: Numba cannot compile a function.
-        SimulatorError: a function of the simulator raised.
-    """
-    try:
-        yield
-    except NumbaError as error:
-        raise describe_compile_error(simulator, error) from error
-    except Exception as error:
-        name = episode if isinstance(episode, str) else episode()
-        remedy = "" if place_of_error(error.__traceback__) else "; set NUMBA_DISABLE_JIT=1 to see the line"
-        raise SimulatorError(f"{type(simulator).__name__}, episode {name}: {with_line(error)}{remedy}.") from error
 
 
 @njit(nogil=True)

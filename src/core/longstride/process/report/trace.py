@@ -15,8 +15,9 @@ from longstride.process.kernel.counter_rng import advance, uniform
 from longstride.process.kernel.duty import duty_stretches, pause_until_done
 from longstride.process.simulator import ProcessSimulator
 from longstride.seeding import stream
+from longstride.simulators.compile_errors import naming_the_episode
 from longstride.simulators.hooks import PlayedEpisode
-from longstride.simulators.simulator import Function, compiled, metrics_of, naming_the_episode, new_state
+from longstride.simulators.simulator import Function, compiled, metrics_of, new_state
 
 _STEP = np.dtype(
     [

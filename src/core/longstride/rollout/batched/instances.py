@@ -23,7 +23,8 @@ from longstride.rollout.fault_locator import ReplayedInstance, StepSnapshot, gen
 from longstride.rollout.loop_arrays import Generators
 from longstride.rollout.trajectory import Trajectory
 from longstride.seeding import stream
-from longstride.simulators.simulator import OK, Simulator, describe_fault, metrics_of, naming_the_episode
+from longstride.simulators.compile_errors import naming_the_episode
+from longstride.simulators.simulator import OK, Simulator, describe_fault, metrics_of
 
 
 class Instances:

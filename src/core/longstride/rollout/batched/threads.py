@@ -11,7 +11,8 @@ from longstride.rollout.batched.arrays import ENDED, BatchArrays, BlockArrays
 from longstride.rollout.batched.play_turns import EPISODES_ENDED
 from longstride.rollout.batched.swapped_generator import SwappedGenerator
 from longstride.rollout.batched.turns import NO_TURN, OVER, all_done, next_turn, open_turn, stop
-from longstride.simulators.simulator import Simulator, naming_the_episode
+from longstride.simulators.compile_errors import naming_the_episode
+from longstride.simulators.simulator import Simulator
 
 _SPINS, _NAP = 20_000, 50e-6
 """Looks for the next turn before a thread goes to sleep (about 50 µs), and seconds of a nap of the one that waits."""

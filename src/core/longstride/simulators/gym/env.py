@@ -7,6 +7,7 @@ import numpy as np
 from gymnasium import spaces
 
 from longstride.errors import UserError
+from longstride.simulators.compile_errors import naming_the_episode
 from longstride.simulators.gym.spaces import to_gymnasium_space
 from longstride.simulators.observe import build_observe_state, new_guarded
 from longstride.simulators.simulator import (
@@ -17,7 +18,6 @@ from longstride.simulators.simulator import (
     compile_functions,
     describe_fault,
     metrics_of,
-    naming_the_episode,
     new_state,
 )
 from longstride.simulators.spaces import Box, Discrete

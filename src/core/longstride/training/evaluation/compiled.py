@@ -17,6 +17,7 @@ from longstride.rollout.collect_listed import build_listed_chooser
 from longstride.rollout.episode_loop import build_heuristic_chooser, build_play, build_policy_chooser
 from longstride.seeding import stream
 from longstride.simulators.compile import compile_heuristic
+from longstride.simulators.compile_errors import naming_the_episode
 from longstride.simulators.simulator import (
     OK,
     Function,
@@ -24,7 +25,6 @@ from longstride.simulators.simulator import (
     compiled,
     describe_fault,
     metrics_of,
-    naming_the_episode,
     new_state,
 )
 

@@ -10,13 +10,13 @@ import numpy as np
 from longstride.errors import UserError
 from longstride.policies.spec import PolicySpec
 from longstride.seeding import stream
+from longstride.simulators.compile_errors import naming_the_episode
 from longstride.simulators.hooks import close_all
 from longstride.simulators.simulator import (
     Function,
     Simulator,
     compile_functions,
     metrics_of,
-    naming_the_episode,
     new_state,
 )
 from longstride.training.evaluation.compiled import POLICIES, CompiledPlayer, Records
