@@ -240,9 +240,9 @@ ENTROPY_COEFFICIENT_FINAL = 0.0
 # Real-valued actions have no target.
 ENTROPY_TARGET = 0.5
 
-# Share of the environment instances that begin, again and again, from states of the run that few steps have visited.
-# Float 0 .. 0.5; 0 for none. Only if rollouts grow and are played on the CPU, by a policy without memory. Metrics count
-# the other instances.
+# Share of the environment instances that begin, again and again, from states of the run that few steps have visited,
+# rounded to one of a whole number. Float 0 .. 0.5; 0 for none. Only if rollouts grow and are played on the CPU, by a
+# policy without memory. Metrics count the other instances.
 EXPLORING_STARTS = 0.25
 
 # Weight of the value loss. Float > 0, <= 10. Actor and critic share no parameters, so it only scales the critic's

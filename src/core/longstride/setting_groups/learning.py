@@ -88,8 +88,8 @@ class Learning(BaseModel):
 
     exploring_starts: float = Field(default=0.25, ge=0, le=0.5)
     """Share of the environment instances that begin, again and again, from states of the run that few steps have
-    visited. Float 0 .. 0.5; 0 for none. Only if rollouts grow and are played on the CPU, by a policy without memory.
-    Metrics count the other instances."""
+    visited, rounded to one of a whole number. Float 0 .. 0.5; 0 for none. Only if rollouts grow and are played on the
+    CPU, by a policy without memory. Metrics count the other instances."""
 
     value_coefficient: float = Field(default=0.5, gt=0, le=10)
     """Weight of the value loss. Float > 0, <= 10. Actor and critic share no parameters, so it only scales the critic's

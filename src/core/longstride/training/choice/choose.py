@@ -85,8 +85,7 @@ def _draws_against_likeliest(
 def choice_line(simulator: Simulator, choice: Choice) -> str:
     """Return the line about the policy that a run ends with."""
     metric, iteration = simulator.main_metric, choice.candidate.iteration
-    unit = simulator.unit_of(metric)
-    scale = scale_of(unit if unit != "reward" else "", choice.value)
+    scale = scale_of(simulator.unit_of(metric), choice.value)
     which = f"the one after iteration {iteration}" if iteration else "the untrained one"
     number = with_margin(choice.value * scale.factor, choice.margin * scale.factor)
     effort = f"the best of {choice.policies} in {counted(choice.episodes, 'further episode')}"
