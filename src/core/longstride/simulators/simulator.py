@@ -100,7 +100,8 @@ class Simulator:
             choices, or for each number of a Box.
         compiled: False for an environment that Python steps; it has no functions to compile.
         resumable: False if an unfinished episode cannot be saved and continued.
-        exploring_starts: False if training must not begin from copies of earlier states (EXPLORING_STARTS).
+        exploring_starts: False if training must not begin from copies of earlier states (EXPLORING_STARTS), as where
+            observations hide a part of the state.
         default_rollout_steps: environment steps of a rollout if ``ROLLOUT_STEPS`` is 0; 0 for whole episodes.
         hooks: what runs, evaluations and reports ask of it besides its episodes.
     """
