@@ -29,6 +29,7 @@ from longstride.hardware.planning.gpu_catalog import (
 )
 from longstride.hardware.planning.precision import FIRST_WITH, choose_precision
 from longstride.learning.step_selection.autotune import ExecutionTrial, fastest, trial_lines
+from longstride.rollout.exploring.reach import FALLS_BEHIND
 from longstride.simulators.loading import load_simulator
 from longstride.training.display.messages import memory_lines, update_line
 from longstride.training.display.utilization import UtilizationTracker
@@ -103,9 +104,9 @@ def test_the_lines_of_a_run(monkeypatch):
         ExecutionTrial("torch_compile", None, 1.0, "no compiler"),
     ]
     tried = trial_lines(trials, fastest(trials).execution)
-    lines = [*tried, update_line(1.5), *end, *update_failure_lines(7, report)]
+    lines = [*tried, update_line(1.5), *end, *update_failure_lines(7, report), FALLS_BEHIND]
     quoted = [*blocks(PLAN, RUN), *blocks(PROBLEMS, RUN), *blocks(page("explanation/update-steps.md"), RUN)]
-    assert len(quoted) == 4
+    assert len(quoted) == 5
     for each in quoted:
         assert_printed(each, lines)
 

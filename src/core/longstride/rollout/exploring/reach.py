@@ -24,6 +24,11 @@ _PATIENCE = 30
 """Rollouts in a row with falling rewards after which a line says so, and episodes become longer all the same: some
 rewards fall with age whatever a policy does, and what comes late has to be seen, too."""
 
+FALLS_BEHIND = (
+    "The policy does not keep up: rewards keep falling with the age of an episode. Either something piles up "
+    "that the policy leaves undone, or no policy could keep up."
+)
+
 
 class Reach:
     """The age at which episodes end between two rollouts: ``now``, at most ``whole``."""
@@ -49,11 +54,7 @@ class Reach:
         if self._fell < _PATIENCE:
             return None
         self._fell, first, self._unsaid = 0, self._unsaid, False
-        sentence = (
-            "The policy does not keep up: rewards keep falling with the age of an episode. Either something piles up "
-            "that the policy leaves undone, or no policy could keep up."
-        )
-        return sentence if first else None
+        return FALLS_BEHIND if first else None
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return what a checkpoint keeps, by name."""
