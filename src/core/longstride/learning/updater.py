@@ -169,6 +169,12 @@ class Updater:
             execution_seconds=log.seconds,
         )
 
+    def close(self) -> None:
+        """Free a captured step of several ranks: NCCL cannot end while a graph holds its exchange."""
+        if self.ranks.size > 1:
+            self.stepper.memory.free_caches()
+            synchronise(self.device)
+
     def rollback(self, reason: str) -> dict[str, Any]:
         """Return to the last good parameters outside of an update; return the fields of :class:`Fallback`.
 

@@ -87,6 +87,7 @@ class Run:
         try:
             with report_gpu_loss(self.trainer.settings, lambda: checkpoints.saved_iteration):
                 done = self._train(console, should_stop)
+            self.trainer.updater.close()
             checkpoints.retry.require_all(self.directory, checkpoints.saved_iteration)
             return done
         finally:
