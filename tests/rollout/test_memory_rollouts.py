@@ -139,7 +139,7 @@ def test_an_episode_that_is_given_up_leaves_no_memory():
     memory_update(updater, rollout_with(model, collector, 3))
     went_on = [not instance.over for instance in collector._instances]
     for instance in collector._instances:
-        instance.give_up_old_episode()
+        instance.restart_old_episode()
     over = [instance.over for instance in collector._instances]
     assert went_on == [True] * 3
     assert over == [False, True, True]

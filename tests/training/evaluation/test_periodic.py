@@ -212,9 +212,9 @@ def test_a_run_whose_rollouts_grow_is_evaluated_unasked(tmp_path):
     assert "best heuristic" not in printed
     assert "The policy of the run is " in printed
     facts = load_checkpoint(tmp_path / "unasked" / "checkpoints" / "best")[1]
-    assert (facts["best_judged_by"], facts["best"]) == ("evaluations", run.trainer.judge.best.value)
+    assert (facts["best_judged_by"], facts["best"]) == ("evaluations", run.trainer.best_tracker.best.value)
     trained = sum(r["steps"] for r in read_metrics(tmp_path / "unasked"))
-    assert 256 * 8 + run.trainer.judge.chosen.steps <= trained / 10, "together"
+    assert 256 * 8 + run.trainer.best_tracker.chosen.steps <= trained / 10, "together"
     without_asking(tmp_path / "never", evaluate_every=0)
     first, second = (load_checkpoint(tmp_path / name)[0] for name in ("unasked", "never"))
     assert all(torch.equal(first[name], second[name]) for name in second)
@@ -230,7 +230,7 @@ def test_a_resumed_run_chooses_the_same_policy(tmp_path):
     chosen = [line for line in printed.splitlines() if line.startswith("The policy of the run is ")]
     assert len(chosen) == 1
     assert chosen[0] in later.splitlines()
-    ours, other = resumed.trainer.judge, straight.trainer.judge
+    ours, other = resumed.trainer.best_tracker, straight.trainer.best_tracker
     assert ours.state_dict()[1] == other.state_dict()[1]
     assert ours.chosen.steps == other.chosen.steps
     assert (ours.chosen.candidate.params == other.chosen.candidate.params).all()
@@ -252,7 +252,7 @@ def test_other_runs_are_not_evaluated_unasked(tmp_path, changes):
     values = {**SHOP, **GROWING, "run_directory": str(tmp_path / "run")}
     sources = dict.fromkeys(changes, "flag")
     run = build_run(Settings(Config(**values | changes), sources), False, lambda text: None)
-    assert run.trainer.judge._evaluation is None
+    assert run.trainer.best_tracker._evaluation is None
     if "simulator" in changes:
         assert run.trainer.length.steps is not None
 
@@ -265,7 +265,7 @@ def test_a_process_is_evaluated_in_whole_episodes_where_the_run_is_long(tmp_path
     """A tenth of 40 episodes of the loan desk, of 62,000 steps each, compares the last policy with the first."""
     values = {"simulator": "process", "run_directory": str(tmp_path / "run"), "device": "cpu"}
     run = build_run(Settings(Config(**values, training_episodes=training_episodes)), False, lambda text: None)
-    evaluation = run.trainer.judge._evaluation
+    evaluation = run.trainer.best_tracker._evaluation
     assert (evaluation is not None) == evaluated
     if evaluation is not None:
         total = training_episodes * run.trainer.simulator.expected_steps

@@ -251,7 +251,7 @@ class Updater:
     ) -> GradientNoise | None:
         """Return the noise of the actor's gradient over the rollout, from the parts that are independent."""
         counts = [t.steps for t in rollout.trajectories] if chunks is None else chunks.counts.tolist()
-        indices, size = torch.arange(sum(counts), device=self.device), self.algorithm.dependent
+        indices, size = torch.arange(sum(counts), device=self.device), self.algorithm.group_size
         parts = torch.split(indices, [sum(counts[k : k + size]) for k in range(0, len(counts), size)])
         return gradient_noise((self.stepper.actor_gradient(samples, part) for part in parts), self.ranks.sums)
 

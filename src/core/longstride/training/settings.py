@@ -37,7 +37,7 @@ class TrainingSettings:
     episode_time_limit: float  # most seconds that a collection may take; 0 for no limit
     command: str  # command that trains this run, for messages
     growth: GrowthLimits | None = None  # None for rollouts of one size
-    shared_start: int = 1  # instances, one after the other, that begin each rollout in the same state
+    group_size: int = 1  # instances, one after the other, that begin each rollout in the same state
     processes: int = 1  # processes of each host that train together, for messages
 
     @property

@@ -65,7 +65,7 @@ def build_trainer(
         growth=_growth_limits(setup) if size.first else None,
         instances=size.instances,
         rollout_steps=size.steps,
-        shared_start=size.group_size,
+        group_size=size.group_size,
         grow_horizon=config.grow_horizon and 0 < size.restart_after < simulator.max_steps,
         discount_per=config.discount_per if function_of(simulator, "time") is not None else "decision",
         schedule=build_schedule(config, setup.extensions),

@@ -85,8 +85,8 @@ def complete(settings: Settings, loaded: LoadedSimulator, extensions: Extensions
 
 
 def with_defaults(settings: Settings, simulator: Simulator) -> Settings:
-    """Take the sizes of a preset, then the defaults of :func:`with_prior`."""
-    return with_prior(_with_sizes(settings), simulator)
+    """Take the sizes of a preset, then the defaults of :func:`apply_prior_defaults`."""
+    return apply_prior_defaults(_with_sizes(settings), simulator)
 
 
 def _with_sizes(settings: Settings) -> Settings:
@@ -100,7 +100,7 @@ def _with_sizes(settings: Settings) -> Settings:
     return settings.changed(changes, "preset", [f"Preset {settings.config.preset} sets {what}: {values or 'none'}."])
 
 
-def with_prior(settings: Settings, simulator: Simulator) -> Settings:
+def apply_prior_defaults(settings: Settings, simulator: Simulator) -> Settings:
     """Take the defaults for a policy that starts from a rule, where it does and nobody chose others."""
     config = settings.config
     scores_actions = FAMILIES[config.policy_network].scores_actions

@@ -134,7 +134,7 @@ class Run:
 
     def _keep_choice(self) -> list[str]:
         """Write how the chosen policy acts; return a line if that fails."""
-        chosen = self.trainer.judge.chosen
+        chosen = self.trainer.best_tracker.chosen
         if chosen is None:
             return []
         try:

@@ -163,7 +163,7 @@ def _rollout_size(config: Config, simulator: Simulator, spec: PolicySpec) -> Rol
 
 def group_size(config: Config) -> int:
     """Return the number of instances that share random streams; 1 where none do."""
-    return build_algorithm(config).dependent
+    return build_algorithm(config).group_size
 
 
 def names_a_size(config: Config, simulator: Simulator) -> bool:
