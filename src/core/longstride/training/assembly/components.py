@@ -137,7 +137,7 @@ def _explorers(setup: Setup, plan: Plan) -> int:
     share, spec = setup.config.exploring_starts, setup.spec
     is_local = plan.collect_on == "cpu" and not uses_players(setup.config)
     can_begin_anywhere = setup.size.restart_after > 0 and setup.simulator.exploring_starts
-    if not (share > 0.0 and is_local and can_begin_anywhere) or spec.has_memory or spec.scores_actions:
+    if not (share > 0.0 and is_local and can_begin_anywhere) or spec.family.joint_steps:
         return 0
     return max(round(1.0 / share), 2)
 
@@ -186,10 +186,8 @@ def new_model(config: Config, simulator: Simulator, spec: PolicySpec, pinned: bo
     """Return a freshly initialised model on the host."""
     model = ActorCritic(spec, pinned=pinned)
     generator = torch.Generator().manual_seed(int(stream(config.seed, "weights").integers(2**63)))
-    priors = simulator.initial_logits, simulator.initial_feature_weights
-    if spec.scores_actions:
-        priors = None, simulator.initial_description_weights
-    logits, feature_weights = (None if prior is None else torch.tensor(prior, dtype=torch.float32) for prior in priors)
+    rules = spec.family.rules_of(simulator)
+    logits, feature_weights = (None if rule is None else torch.tensor(rule, dtype=torch.float32) for rule in rules)
     initialise(model, config.weight_init, generator, logits, config.initial_log_std, feature_weights)
     return model
 

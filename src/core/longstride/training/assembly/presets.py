@@ -103,9 +103,7 @@ def _with_sizes(settings: Settings) -> Settings:
 def apply_prior_defaults(settings: Settings, simulator: Simulator) -> Settings:
     """Take the defaults for a policy that starts from a rule, where it does and nobody chose others."""
     config = settings.config
-    scores_actions = FAMILIES[config.policy_network].scores_actions
-    rules = simulator.initial_logits, simulator.initial_feature_weights
-    if all(rule is None for rule in ([simulator.initial_description_weights] if scores_actions else rules)):
+    if all(rule is None for rule in FAMILIES[config.policy_network].rules_of(simulator)):
         return settings
     fields = Config.model_fields
     free = [
