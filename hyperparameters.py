@@ -36,6 +36,10 @@ EVALUATE_EVERY = -1
 # Folder of the run. "" for runs/<simulator>, runs/<simulator>-2, ...
 RUN_DIRECTORY = ""
 
+# Service that shows the run while it trains: "wandb" (Weights & Biases), "mlflow"; "" for none. It needs the service's
+# package (docs/how-to/track-a-run.md).
+TRACK = ""
+
 # Number of last checkpoints to keep, besides the best one. Integer 1 .. 1000. If one is damaged, the one before is
 # used.
 CHECKPOINTS_KEPT = 3

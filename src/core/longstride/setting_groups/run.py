@@ -42,6 +42,10 @@ class Run(BaseModel):
     run_directory: str = ""
     """Folder of the run. "" for runs/<simulator>, runs/<simulator>-2, ..."""
 
+    track: Literal["", "wandb", "mlflow"] = ""
+    """Service that shows the run while it trains: "wandb" (Weights & Biases), "mlflow"; "" for none. It needs the
+    service's package (docs/how-to/track-a-run.md)."""
+
     checkpoints_kept: int = Field(default=3, ge=1, le=1000)
     """Number of last checkpoints to keep, besides the best one. Integer 1 .. 1000. If one is damaged, the one before is
     used."""

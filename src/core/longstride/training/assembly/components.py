@@ -29,18 +29,21 @@ from longstride.seeding import stream
 from longstride.simulators.described import described
 from longstride.simulators.loading import is_built_in
 from longstride.simulators.simulator import Simulator, function_of
-from longstride.text import format_bytes
+from longstride.text import Say, format_bytes
 from longstride.training.assembly.algorithm import build_algorithm, build_schedule, from_config
 from longstride.training.assembly.hosts import build_hosts_collector, uses_players
 from longstride.training.assembly.setup import Setup
+from longstride.training.callbacks import Callbacks
 from longstride.training.evaluation.best_heuristic import Heuristics
 from longstride.training.evaluation.periodic import PeriodicEvaluation, asked_evaluation, unasked_evaluation
 from longstride.training.rollout_growth import GrowthLimits
 from longstride.training.run_directory.checkpoint_writer import CheckpointWriter
 from longstride.training.run_directory.directory import RunDirectory
+from longstride.training.run_directory.lock import RunLock
 from longstride.training.run_directory.plots import read_evaluation
 from longstride.training.settings import Services, TrainingSettings
 from longstride.training.time_budget import NO_LIMIT
+from longstride.training.tracking.services import tracking_by
 from longstride.training.trainer import Trainer
 
 _TIMED_STEPS = 2_000_000
@@ -190,6 +193,13 @@ def new_model(config: Config, simulator: Simulator, spec: PolicySpec, pinned: bo
     logits, feature_weights = (None if rule is None else torch.tensor(rule, dtype=torch.float32) for rule in rules)
     initialise(model, config.weight_init, generator, logits, config.initial_log_std, feature_weights)
     return model
+
+
+def build_observer(setup: Setup, lock: RunLock | None, say: Say) -> Callbacks:
+    """Return what sees the records where the lock is held: callbacks of a program, the service that shows the run."""
+    service = setup.config.track
+    tracking = [tracking_by(service, say)] if service and lock else []
+    return Callbacks([*setup.extensions.callbacks, *tracking] if lock else [])
 
 
 def build_evaluation(setup: Setup) -> PeriodicEvaluation | None:

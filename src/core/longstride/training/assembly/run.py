@@ -30,6 +30,7 @@ from longstride.training.assembly.choose_options import choose_options, with_cho
 from longstride.training.assembly.components import (
     build_evaluation,
     build_heuristics,
+    build_observer,
     build_trainer,
 )
 from longstride.training.assembly.open_directory import open_directory, run_directory_for
@@ -207,7 +208,7 @@ def build_run(
         checkpoints = CheckpointWriter(directory.path, setup.config.checkpoints_kept, retry)
         played = build_evaluation(setup), build_heuristics(setup, directory.path) if lock else None
         tracker = build_utilization_tracker(plan, machine, ranks.size)
-        services = Services(checkpoints, budget, *played, tracker, ranks, extensions.observer(lock is not None))
+        services = Services(checkpoints, budget, *played, tracker, ranks, build_observer(setup, lock, say))
         trainer = build_trainer(setup, plan, directory.path, command, services)
         on_error.callback(trainer.collector.close)
         ranks.advise(partial(_advice, trainer))
@@ -221,6 +222,7 @@ def build_run(
             _write_settings(directory, setup, trainer.iteration if resume else None, damaged)
             write_plan(directory.path, plan, machine)
         own = _write_files(setup, directory, say) if lock else ()
+        trainer.observer.begin(directory.path, setup.config.model_dump())
         setup.simulator.hooks.release()
         say(f"Run directory: {directory}. {_sizes(setup)}")
         on_error.pop_all()
