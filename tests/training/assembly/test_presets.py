@@ -246,3 +246,19 @@ def test_settings_are_completed_once_in_one_order():
     assert (alone.config.training_episodes, alone.settings.sources["training_episodes"]) == (NO_LIMIT, "time_budget")
     plain = complete(replace(load_settings(None, flags), is_complete=True), desk)
     assert (plain.config.num_epochs, plain.config.batch_size, plain.settings.notes) == (5, Config().batch_size, ())
+
+
+def test_a_number_of_steps_is_the_length_of_a_run_whatever_an_iteration_is():
+    bandit = LoadedSimulator(Bandit(), {})
+
+    def length(**flags):
+        setup = complete(load_settings(None, flags), bandit)
+        return setup.config.training_episodes, setup.settings.sources["training_episodes"]
+
+    fixed = {"num_envs": "2", "rollout_steps": "100"}  # 200 steps an iteration
+    assert length(**fixed, total_steps="1000") == (5, "total_steps")
+    assert length(**fixed, total_steps="1001", preset="standard", time_budget="1h") == (6, "total_steps")
+    assert length(total_steps="1000000") == (20, "total_steps"), "units of 50,000 steps, as rollouts grow"
+    assert length(**fixed) == (50, "default")
+    setup = complete(load_settings(None, {**fixed, "total_steps": "1000"}), bandit)
+    assert "TOTAL_STEPS sets TRAINING_EPISODES = 5, about 200 steps each." in setup.settings.notes

@@ -27,7 +27,7 @@ from longstride.rollout.collector import (
 )
 from longstride.rollout.exploring.exploration import EXCURSION, Part, Played, exploring_of
 from longstride.rollout.fault_locator import ReplayedInstance, generator_in, load_record, record_of
-from longstride.rollout.fill import fill
+from longstride.rollout.fill_rollout import fill
 from longstride.rollout.loop_arrays import LoopArrays, generator_places, new_loop_arrays, with_more_capacity
 from longstride.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
 from longstride.seeding import stream

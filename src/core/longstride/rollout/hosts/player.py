@@ -15,7 +15,7 @@ from longstride.policies.compiled.forward import align_params
 from longstride.policies.spec import PolicySpec
 from longstride.policies.spec_json import spec_from_json, spec_to_json
 from longstride.rollout.collector import RolloutPlan
-from longstride.rollout.hosts.same_code import Code, code_here, file_digest, simulator_digest
+from longstride.rollout.hosts.host_compatibility import Code, code_here, file_digest, simulator_digest
 from longstride.rollout.hosts.task_runner import TaskRunner, host_runner
 from longstride.rollout.hosts.wire import Played, Task
 from longstride.simulators.hooks import close_all

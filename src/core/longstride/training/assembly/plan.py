@@ -9,7 +9,7 @@ from longstride.config import Config
 from longstride.errors import UserError
 from longstride.hardware.planning.host_memory import has_room, require_room
 from longstride.hardware.planning.plan import Plan, make_plan
-from longstride.hardware.planning.second_gpu import in_words
+from longstride.hardware.planning.second_gpu import format_second_gpu
 from longstride.hardware.planning.update_memory import BESIDE_A_GPU, workspace_bytes
 from longstride.hardware.types import CollectionWork, Gpu, Machine, PlanSettings
 from longstride.learning.distributed.ranks import Ranks
@@ -247,4 +247,4 @@ def exchange_lines(setup: Setup, plan: Plan, machine: Machine, ranks: Ranks) -> 
         return lines
     prediction = predict_update(setup.spec, plan, gpu, setup.size.samples, setup.config.num_epochs)
     second = second_gpu_of(prediction, setup.spec, gpu)
-    return [*lines, in_words(second, setup.size.instances)] if second and not second.is_worth_it else lines
+    return [*lines, format_second_gpu(second, setup.size.instances)] if second and not second.is_worth_it else lines

@@ -80,7 +80,8 @@ def complete(settings: Settings, loaded: LoadedSimulator, extensions: Extensions
     if settings.is_complete:
         return set_up(settings, loaded, extensions)
     settings = with_defaults(settings, loaded.simulator)
-    settings = with_preset(settings, set_up(settings, loaded).size.counted)
+    counted = set_up(settings, loaded).size.counted
+    settings = with_total_steps(with_preset(settings, counted), counted)
     return set_up(replace(with_budget(settings), is_complete=True), loaded, extensions)
 
 
@@ -174,6 +175,15 @@ def with_preset(settings: Settings, iteration_steps: int) -> Settings:
     return settings.changed(changes, "preset", notes)
 
 
+def with_total_steps(settings: Settings, counted: int) -> Settings:
+    """Take TRAINING_EPISODES from TOTAL_STEPS, if it is not 0, where it counts so many environment steps each."""
+    if not settings.config.total_steps:
+        return settings
+    episodes = -(-settings.config.total_steps // counted)
+    note = f"TOTAL_STEPS sets TRAINING_EPISODES = {episodes:,}, about {counted:,} steps each."
+    return settings.changed({"training_episodes": episodes}, "total_steps", [note])
+
+
 def with_budget(settings: Settings) -> Settings:
     """Let a time budget alone end the run where nobody chose a number of iterations.
 
@@ -183,7 +193,8 @@ def with_budget(settings: Settings) -> Settings:
     if not settings.config.time_budget:
         return settings
     parse_duration(settings.config.time_budget)
-    if settings.is_chosen("training_episodes") or settings.sources.get("training_episodes") == "preset":
+    by_steps = settings.sources.get("training_episodes") in ("preset", "total_steps")
+    if by_steps or settings.is_chosen("training_episodes"):
         return settings
     return settings.changed({"training_episodes": NO_LIMIT}, "time_budget")
 
