@@ -138,6 +138,57 @@ def test_a_graph_that_keeps_the_first_minibatch_is_found_and_not_used():
     )
 
 
+class Changed(RecordedGraphs):
+    """Replays that change the model by a share of its norm, as kernels chosen otherwise would."""
+
+    def __init__(self, share):
+        super().__init__()
+        self.share, self.model = share, None
+
+    def capture(self, function):
+        replay = super().capture(function)
+
+        def changed():
+            replay()
+            self.model.flat.mul_(1.0 + self.share)
+
+        return changed
+
+
+@pytest.mark.parametrize(("share", "used"), [(1e-6, True), (1e-3, False)])
+def test_captured_steps_may_round_otherwise_and_say_so(share, used):
+    setup = Setup(("eager", "graph"), Changed(share))
+    setup.graphs.model = setup.model
+    setup.epoch()
+    assert setup.executor.execution == ("graph" if used else "eager")
+    notes, _, _ = setup.runner.take_log()
+    if used:
+        assert notes[1].startswith("Update execution: graph: rounds otherwise than eager steps, by ")
+    else:
+        assert notes[1].startswith("Update execution: graph is not used: its ")
+        assert notes[1].endswith("not those of eager steps to the bit.")
+
+
+@pytest.mark.parametrize(("noise", "used"), [(1e-4, True), (0.5, False)])
+def test_captured_steps_are_not_asked_to_repeat_what_eager_steps_do_not(monkeypatch, noise, used):
+    """Gradients with noise, as attention's sums by atomics have: eager steps differ among themselves."""
+    setup, random = Setup(("eager", "graph")), np.random.default_rng(1)
+    report_of = setup.stepper.report_of
+
+    def noisy(loss, gradients):
+        gradient, report = report_of(loss, gradients)
+        return gradient * (1.0 + noise * random.uniform(0.5, 1.0) * random.choice([-1.0, 1.0])), report
+
+    monkeypatch.setattr(setup.stepper, "report_of", noisy)
+    setup.epoch()
+    notes, trials, _ = setup.runner.take_log()
+    assert (setup.executor.execution == "graph") is used
+    if used:
+        assert notes[1] == "Update execution: graph: eager steps do not repeat themselves; within 1% of them."
+    else:
+        assert "apart, more than 1%" in trials[1].problem
+
+
 def test_compiled_steps_may_round_elsewhere_but_not_compute_something_else():
     """A thousandth more is rounding; advantages of other samples are not."""
     for other, used in ((lambda a: 1.001 * a, True), (lambda a: a.flip(0), False)):

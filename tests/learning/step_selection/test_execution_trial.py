@@ -8,14 +8,8 @@ from helpers.random_rollouts import random_model, random_rollout
 from helpers.toy_runs import toy_stepper
 
 from longstride.learning.minibatches import Minibatches
-from longstride.learning.step_selection.autotune import (
-    ExecutionTrial,
-    Snapshot,
-    StepResult,
-    difference,
-    fastest,
-    trial_lines,
-)
+from longstride.learning.step_selection.autotune import ExecutionTrial, Snapshot, fastest, trial_lines
+from longstride.learning.step_selection.comparison import StepResult, difference, other_bits
 
 EAGER = ExecutionTrial("eager", 3e-3, 0.1, "")
 
@@ -55,9 +49,9 @@ def outcome():
 
 
 def test_to_the_bit_means_to_the_bit():
-    assert difference(outcome(), outcome(), None) == ""
+    assert other_bits(outcome(), outcome()) == ""
     one_bit = torch.nextafter(torch.tensor([1.0, -2.0]), torch.zeros(2))
-    said = difference(outcome()._replace(parameters=one_bit), outcome(), None)
+    said = other_bits(outcome()._replace(parameters=one_bit), outcome())
     assert said == "its parameters are not those of eager steps to the bit"
 
 

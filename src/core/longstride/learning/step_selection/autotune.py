@@ -9,19 +9,16 @@ import torch
 from torch import Tensor
 
 from longstride.errors import UserError
-from longstride.hardware.types import CAPTURED, COMPILED_BY_TORCH, Execution, Precision
+from longstride.hardware.types import CAPTURED, COMPILED_BY_TORCH, Execution
 from longstride.learning.algorithms.interface import Samples
 from longstride.learning.device_transfer import synchronise
 from longstride.learning.distributed.ranks import ALONE
 from longstride.learning.minibatches import Minibatches, steady_size
 from longstride.learning.oom_recovery import is_out_of_memory
+from longstride.learning.step_selection.comparison import TOLERANCES, StepResult, difference, judge_capture, other_bits
 from longstride.learning.step_selection.executor import Executor
 from longstride.learning.steps.interface import restore, snapshot
 from longstride.learning.steps.torch_step import TorchStepper
-
-TOLERANCES: dict[Precision, float] = {"fp32": 1e-2, "bf16": 5e-2, "fp16": 5e-2}
-"""Largest distance of compiled steps from eager ones, as a share of the gradient's norm. Other kernels round elsewhere,
-in FP32 with TF32's ten bits of mantissa. A wrong minibatch or a stale address is of the order of 1."""
 
 _SCALE = 256.0
 """Largest scale of FP16's gradients in trials."""
@@ -37,24 +34,18 @@ _TIMED, _REPEATS = 32, 3
 """Most minibatches of a timing, and number of timings, of which the shortest counts."""
 
 
-class StepResult(NamedTuple):
-    """Clipped gradient of the first of some steps, their reports, and the whole model after them, all float32."""
-
-    gradient: Tensor
-    reports: Tensor
-    parameters: Tensor
-
-
 class ExecutionTrial(NamedTuple):
     """The trial of an execution: seconds of a step, None where there is a problem, and until the first steps were done.
 
-    The problem, a phrase, is why it is not used; empty where it could be.
+    The problem, a phrase, is why it is not used; empty where it could be. The note, a phrase, says how it differs from
+    eager steps although it may be used.
     """
 
     execution: Execution
     seconds: float | None
     preparation_seconds: float
     problem: str
+    note: str = ""
 
 
 def fastest(trials: Sequence[ExecutionTrial]) -> ExecutionTrial:
@@ -67,7 +58,8 @@ def agreed(trials: Sequence[ExecutionTrial]) -> ExecutionTrial:
     problem = next((trial.problem for trial in trials if trial.problem), "")
     seconds = [trial.seconds for trial in trials if trial.seconds is not None]
     preparation = max(trial.preparation_seconds for trial in trials)
-    return ExecutionTrial(trials[0].execution, None if problem else max(seconds), preparation, problem)
+    note = next((trial.note for trial in trials if trial.note and not problem), "")
+    return ExecutionTrial(trials[0].execution, None if problem else max(seconds), preparation, problem, note)
 
 
 def trial_lines(trials: Sequence[ExecutionTrial], chosen: Execution) -> list[str]:
@@ -76,20 +68,8 @@ def trial_lines(trials: Sequence[ExecutionTrial], chosen: Execution) -> list[str
         return []
     times = [f"{t.execution} {1e3 * t.seconds:.2f}" for t in trials if t.seconds is not None]
     lines = [f"Update execution: {chosen}; ms a step: {', '.join(times)}."]
-    return lines + [f"Update execution: {t.execution} is not used: {t.problem}." for t in trials if t.problem]
-
-
-def difference(result: StepResult, expected: StepResult, tolerance: float | None) -> str:
-    """Return, in words, how a result differs from eager steps' by more than a share of the norm (None: by any bit)."""
-    if tolerance is None:
-        bits = (torch.equal(a.view(torch.int32), b.view(torch.int32)) for a, b in zip(result, expected, strict=True))
-        names = [name for name, same in zip(StepResult._fields, bits, strict=True) if not same]  # NaN equals itself
-        return f"its {' and '.join(names)} are not those of eager steps to the bit" if names else ""
-    for name, a, b in zip(("gradient", "report"), result, expected, strict=False):
-        error = float((a - b).norm() / b.norm().clamp(min=1e-12))
-        if not error <= tolerance:
-            return f"its {name} and that of eager steps are {error:.1%} apart, more than {tolerance:.0%}"
-    return ""
+    lines += [f"Update execution: {t.execution} is not used: {t.problem}." for t in trials if t.problem]
+    return lines + [f"Update execution: {t.execution}: {t.note}." for t in trials if t.note]
 
 
 class Snapshot:
@@ -229,24 +209,32 @@ class StepRunner:
 
     def _try(self, execution: Execution, start: Snapshot) -> ExecutionTrial:
         """Return the trial of an execution; the state is not restored afterwards."""
-        memory, begin, problem = self.executor.stepper.memory, self._clock(), ""
+        memory, begin, problem, notes = self.executor.stepper.memory, self._clock(), "", [""]
         if execution == "eager":
             self._result("eager", start)
         else:
             memory.gives_up = not self._insists  # with a choice, none justifies smaller microbatches
-            problem = self._problem(lambda: self._check(execution, start))
+            problem = self._problem(lambda: self._check(execution, start, notes))
             memory.gives_up = False
         preparation = self._clock() - begin
-        return ExecutionTrial(execution, None if problem else self._time(start), preparation, problem)
+        seconds = None if problem else self._time(start)
+        return ExecutionTrial(execution, seconds, preparation, problem, "" if problem else notes[-1])
 
-    def _check(self, execution: Execution, start: Snapshot) -> str:
-        """Return how an execution differs from eager steps; empty where it does not."""
-        memory, precision = self.executor.stepper.memory, self.executor.stepper.precision
+    def _check(self, execution: Execution, start: Snapshot, notes: list[str]) -> str:
+        """Return how an execution differs from eager steps too much, else "" and a note of how it differs at all."""
+        memory, tolerance = self.executor.stepper.memory, TOLERANCES[self.executor.stepper.precision]
         while True:
             microbatch = memory.microbatch
             expected, result = self._result("eager", start), self._result(execution, start)
+            if execution in COMPILED_BY_TORCH:
+                problem = difference(result, expected, tolerance)
+            elif problem := other_bits(result, expected):
+                again = self._result("eager", start)
+                result = self._result(execution, start)  # what is judged is what will run
+                problem, note = judge_capture(result, expected, again, tolerance)
+                notes.append(note)
             if memory.microbatch == microbatch:  # else memory ran out, and gradients were added up in another order
-                return difference(result, expected, TOLERANCES[precision] if execution in COMPILED_BY_TORCH else None)
+                return problem
 
     def _result(self, execution: Execution, start: Snapshot) -> StepResult:
         """Return what an execution does with some minibatches."""
