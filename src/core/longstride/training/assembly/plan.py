@@ -209,7 +209,8 @@ def _update_on_host(setup: Setup, plan: Plan) -> int:
 
 def update_memory(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, instances: int) -> MemoryEstimate:
     """Predict the bytes of an update, on a GPU or (None) on the host."""
-    workspace, workers = (workspace_bytes(gpu.capability), 1) if gpu else (0, plan.update_threads)
+    collects = plan.collect_on == "gpu"
+    workspace, workers = (workspace_bytes(gpu.capability, collects), 1) if gpu else (0, plan.update_threads)
     return estimate_memory(
         spec,
         plan.precision != "fp32",
