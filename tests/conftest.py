@@ -6,6 +6,9 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
+from helpers.card_lock import gpu_file
+
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # torch's threads would spin while other workers compute
 os.environ["COLUMNS"] = "200"  # pytest-xdist says 80, which cuts the tables that tests read
 os.environ["LONGSTRIDE_REPORT"] = "off"  # hundreds of trainings; those of tests/report ask for theirs
@@ -76,3 +79,15 @@ def pytest_collection_modifyitems(items):
     tests = Path(__file__).parent
     rank = {tests / name: i for i, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path, len(rank)))
+
+
+def _has_card():
+    import torch
+
+    return torch.cuda.is_available()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_file_on_the_card(request):
+    """Let no two files with GPU tests run at once: they measure memory and time."""
+    yield from gpu_file(request.session.items, request.path, _has_card)

@@ -1,0 +1,31 @@
+"""One test file at a time on the GPU, however many workers pytest-xdist has."""
+
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+LOCK = Path(tempfile.gettempdir()) / "longstride_tests_of_the_gpu.lock"
+
+
+def wants_card(items, path):
+    """Return whether any of pytest's items in a file is marked as needing a GPU."""
+    return any(item.path == path and item.get_closest_marker("gpu") for item in items)
+
+
+@contextmanager
+def card_lock(path=LOCK, wait=True):
+    """Hold the card; without waiting, raise BlockingIOError where it is held already."""
+    import fcntl  # Windows has none, where no such test runs
+
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
+
+
+def gpu_file(items, path, has_card, lock=LOCK):
+    """Yield, and meanwhile hold the card where there is one and a file's tests want it."""
+    if not (wants_card(items, path) and has_card()):
+        yield
+        return
+    with card_lock(lock):
+        yield
