@@ -20,7 +20,8 @@ BESIDE_A_GPU = DISCOUNTS + ADVANTAGES + 3 * 4
 def workspace_bytes(capability: tuple[int, int], collects: bool = False) -> int:
     """Return the bytes of torch's cuBLAS workspaces: of the forward and the backward thread, on two streams.
 
-    The second stream is that on which steps are captured. A policy that collects on the GPU has two more. These are torch's defaults, not measured here: 32 MiB each
+    The second stream is that on which steps are captured. A policy that collects on the GPU has two more.
+    These are torch's defaults, not measured here: 32 MiB each
     from compute capability 9.0, else 8 MiB and 128 KiB.
     """
     return (6 if collects else 4) * ((1 << 25) if capability >= (9, 0) else (1 << 23) + (1 << 17))

@@ -110,15 +110,16 @@ class ProcessGroup:
             if (sums := self._shared_sums(parts)) is not None:
                 sums.add([part.numpy() for part in parts], self._look_at_others)
                 return
-            flat = torch.cat(list(parts))
+            flat = parts[0] if len(parts) == 1 else torch.cat(list(parts))
             work = dist.all_reduce(flat, group=self._device_group, async_op=True)
             assert work is not None  # as asked for by ``async_op``
             # Ranks meet for a moment, once a minibatch. A core that sleeps meanwhile can take milliseconds to wake up.
             while not flat.is_cuda and not work.is_completed():
                 make_way()
             work.wait()
-            for part, added in zip(parts, torch.split(flat, [*map(len, parts)]), strict=True):
-                part.copy_(added)
+            if flat is not parts[0]:
+                for part, added in zip(parts, torch.split(flat, [*map(len, parts)]), strict=True):
+                    part.copy_(added)
 
     def _shared_sums(self, parts: Sequence[Tensor]) -> SharedSums | None:
         """Return what adds up such tensors in shared memory; None where they are on a GPU or there is none."""

@@ -50,9 +50,12 @@ class StepParameters:
             torch._foreach_copy_(self._copies, self._sources)
 
     @torch.no_grad()
-    def flat(self, gradients: Sequence[Tensor]) -> Tensor:
-        """Return the gradients by the leaves in the layout of the model; other places hold any numbers."""
-        flat = torch.empty_like(self._model.flat)
+    def flat(self, gradients: Sequence[Tensor], room: int = 0) -> Tensor:
+        """Return the gradients by the leaves in the layout of the model, and room for more numbers behind them.
+
+        Other places, and the room, hold any numbers.
+        """
+        flat = self._model.flat.new_empty(len(self._model.flat) + room)
         for dtype in {gradient.dtype for gradient in gradients}:
             named = [(name, g) for name, g in zip(self._names, gradients, strict=True) if g.dtype == dtype]
             targets = [self._model.layout.view(flat, name) for name, _ in named]

@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from longstride.hardware.types import Precision
 from longstride.learning.algorithms.interface import Algorithm, Loss, PolicyOutputs, Samples
-from longstride.learning.distributed.add_minibatch import add_minibatch
+from longstride.learning.distributed.add_minibatch import add_minibatch, room_for
 from longstride.learning.distributed.ranks import ALONE, Ranks
 from longstride.learning.oom_recovery import OomRetry
 from longstride.learning.schedule import Coefficients
@@ -141,7 +141,8 @@ class TorchStepper:
     def gradients(self, rollout: Samples, indices: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Return the gradient of a minibatch and float32[1 + terms], its total loss and loss terms.
 
-        The gradient, scaled in FP16, is float32 in the layout of the model; places without a parameter hold any number.
+        The gradient, scaled in FP16, is float32 in the layout of the model; places without a parameter,
+        and room for the exchange between ranks at the end, hold any number.
         It changes nothing, so that it can be tried again. Arguments are those of :meth:`step`.
         """
         self.refresh()
@@ -185,13 +186,15 @@ class TorchStepper:
 
     def report_of(self, loss: Loss, gradients: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """Return a loss and its gradient as :meth:`gradients` does."""
-        return self._read.flat(gradients), torch.stack([figure.detach() for figure in (loss.total, *loss.terms)])
+        flat = self._read.flat(gradients, room_for(self.ranks, len(self._columns)))
+        return flat, torch.stack([figure.detach() for figure in (loss.total, *loss.terms)])
 
     def apply(self, gradient: Tensor, report: Tensor) -> Tensor:
         """Clip the gradient and step; return the report with 1 where the step was skipped."""
         parts = {part: gradient[where] for part, where in self._slices.items()}
         if self.ranks.size > 1:
-            report = add_minibatch(self.ranks, [*parts.values()], report, self._is_maximum)
+            end = max(where.stop for where in self._slices.values())
+            report = add_minibatch(self.ranks, gradient, end, report, self._is_maximum)
         skipped = self.optimizer.step(parts, report[self._columns.index(TOTAL)], self.scaler)
         return torch.cat([report, skipped.reshape(1)])
 

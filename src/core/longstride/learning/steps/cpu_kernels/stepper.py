@@ -13,7 +13,7 @@ from longstride.hardware.types import Precision
 from longstride.learning.algorithms.grpo import Grpo
 from longstride.learning.algorithms.interface import Algorithm, Samples
 from longstride.learning.algorithms.ppo import LossTerms, Ppo, PpoCoefficients, total_loss
-from longstride.learning.distributed.add_minibatch import add_minibatch
+from longstride.learning.distributed.add_minibatch import add_minibatch, room_for
 from longstride.learning.distributed.ranks import ALONE, Ranks
 from longstride.learning.oom_recovery import OomRetry, map_in_order
 from longstride.learning.schedule import Coefficients
@@ -64,7 +64,9 @@ class KernelStepper:
         self._backprop = Backprop(model)
         self._run = self._backprop.run if algorithm.needs_critic else self._backprop.run_actor
         self._flat = model.flat.numpy()
-        self._gradient, self._moments = np.zeros_like(self._flat), np.zeros((2, *self._flat.shape), np.float32)
+        self._exchanged = np.zeros(len(self._flat) + room_for(ranks, len(TERMS)), np.float32)
+        self._gradient = self._exchanged[: len(self._flat)]
+        self._moments = np.zeros((2, *self._flat.shape), np.float32)
         self._steps = 0
         self._rows, self._workspaces = 0, list[Workspace]()
         self._columns: tuple[Samples, Samples] | None = None  # a rollout, and the same as arrays
@@ -93,9 +95,9 @@ class KernelStepper:
         arrays, order, shares = self._arrays_of(rollout), indices.numpy(), weights.numpy()
         computed = self.memory.run("gradients", len(order), lambda: self._gradients(arrays, order, shares, self._run))
         if self.ranks.size > 1:
-            parts = [torch.from_numpy(self._gradient[where]) for where in self._slices.values()]
+            end = max(where.stop for where in self._slices.values())
             report = torch.from_numpy(computed.astype(np.float32))
-            computed = add_minibatch(self.ranks, parts, report, _IS_MAXIMUM).numpy()
+            computed = add_minibatch(self.ranks, torch.from_numpy(self._exchanged), end, report, _IS_MAXIMUM).numpy()
         terms = dict(zip(TERMS, computed.tolist(), strict=True))
         total = total_loss(_NO_TERMS._replace(**terms), self._coefficients.loss)
         norms = {part: norm(self._gradient[where]) for part, where in self._slices.items()}
