@@ -8,6 +8,7 @@ from typing import Any
 from longstride.process.choose_prior import PRIOR, choose_prior, prior_of, shortened
 from longstride.process.event_logs.event_log import EventLog
 from longstride.process.event_logs.refused_rows import write_refused_rows
+from longstride.process.fidelity.base import Base, compare_base
 from longstride.process.fidelity.external_share import external_share_sentence
 from longstride.process.kernel.policy_prior import RULE
 from longstride.process.report.section import process_section
@@ -49,6 +50,7 @@ class ProcessHooks(Hooks):
 
     def __init__(self, simulator: ProcessSimulator, origin: Origin, is_open: bool) -> None:
         self._origin, self._is_open = origin, is_open
+        self._base: Base | None = None
         self.name, self.notes = simulator.scenario.name, origin.notes
         self.input_files = [name for name in (origin.scenario_file, origin.event_log) if name]
         self.files_if_refused = origin.log is not None
@@ -112,7 +114,20 @@ class ProcessHooks(Hooks):
 
     def evaluation_note(self, simulator: Any, records: Mapping[str, Records]) -> str:
         """Return a sentence about the share of the cycle time that no allocation can change."""
-        return external_share_sentence(records, simulator.scenario) or ""
+        share = external_share_sentence(records, simulator.scenario) or ""
+        return " ".join([*filter(None, [share]), *self._base_sentences(simulator)])
+
+    def _base_sentences(self, simulator: Any) -> list[str]:
+        """Return how the simulated base compares with the log; it is simulated once."""
+        if self._base is None:
+            self._base = compare_base(simulator.scenario)
+        return self._base.sentences if self._base else []
+
+    def opening(self, simulator: Any, records: Mapping[str, Records]) -> list[str]:
+        """Return what people can change, the warnings about the data, and the fidelity of the log."""
+        logged = simulator.scenario.logged
+        share = external_share_sentence(records, simulator.scenario)
+        return [*([share] if share else []), *(logged.warnings if logged else []), *self._base_sentences(simulator)]
 
     def report_section(self, simulator: Any, episodes: Sequence[PlayedEpisode], missing: str) -> Section:
         """Return the section about people, queues and cases in the played episodes."""

@@ -12,6 +12,7 @@ from longstride.process.choose_prior import AUTO, prior_of
 from longstride.process.event_logs.event_log import read_event_log
 from longstride.process.event_logs.reading.limits import LogLimits
 from longstride.process.event_logs.reading.options import LogReading, parse_log_columns
+from longstride.process.fidelity.base import logged_figures
 from longstride.process.hooks import Origin, ProcessHooks
 from longstride.process.kernel.policy_prior import PRIORS, RULE
 from longstride.process.mining.data_warnings import data_warnings, too_many_activities
@@ -133,5 +134,7 @@ def _mine(path: Path, columns: str, arrivals: str, reading: LogReading, say: Say
             say(f"Warning: {early}")  # before the minutes that it is about
         mined = mine_scenario(log, name=path.name.split(".")[0], arrivals=arrivals, steps=steps)
         steps.begin("Making the simulator")
-        notes = [*mined.notes, *(note for note in data_warnings(log) if note != f"Warning: {early}")]
-        return mined.scenario, Origin(event_log=str(path), log=log, notes=notes)
+        warnings = data_warnings(log)
+        notes = [*mined.notes, *(note for note in warnings if note != f"Warning: {early}")]
+        logged = logged_figures(log, mined.scenario, warnings)
+        return mined.scenario.model_copy(update={"logged": logged}), Origin(event_log=str(path), log=log, notes=notes)

@@ -13,6 +13,7 @@ from longstride.api.report import report_at_the_end
 from longstride.errors import UserError
 from longstride.hardware.cpu import detect_cores
 from longstride.policies.make_spec import spec_on
+from longstride.process.fidelity.base import compare_base
 from longstride.process.kernel.policy_prior import RULE
 from longstride.process.load import PROCESS, find_scenario, from_source
 from longstride.process.scenario.scenario import Scenario
@@ -73,9 +74,13 @@ def run_whatif(settings: Settings, options: WhatIfOptions, console: Console, say
     sampling = Sampling(config.evaluation_episodes, config.seed, config.simulation_threads or detect_cores().usable)
     say(f"Playing {sampling.episodes} episodes of each, the same random streams for every policy and scenario.")
     played = play_variants(variants, base.trained, names, sampling, say, base.prior)
-    equivalents = _equivalents(played[0], sampling, say) if base.trained and played[0].best else []
-    sentences = _sentences(played, equivalents, options.cost)
-    write_json(directory.whatif, as_json(played, equivalents, sentences, options.cost))
+    against_log = compare_base(base.scenario)
+    judged = not (against_log and against_log.misses)
+    equivalents = _equivalents(played[0], sampling, say) if judged and base.trained and played[0].best else []
+    sentences = _sentences(played, equivalents, options.cost, judged)
+    if against_log:
+        sentences = {AS_IT_IS: [*against_log.sentences, *sentences.pop(AS_IT_IS, [])], **sentences}
+    write_json(directory.whatif, as_json(played, equivalents, sentences, options.cost, against_log))
     _show(played, sentences, console, say)
     say(f"Written to {directory.whatif}.")
     if options.checkpoint and options.report and directory.path == run.path and directory.metrics.is_file():
@@ -135,14 +140,16 @@ def _equivalents(base: Played, sampling: Sampling, say: Say) -> list[Equivalent]
     return [equivalent for equivalent in found if equivalent is not None]
 
 
-def _sentences(played: Sequence[Played], equivalents: Sequence[Equivalent], cost: float) -> dict[str, list[str]]:
+def _sentences(
+    played: Sequence[Played], equivalents: Sequence[Equivalent], cost: float, judged: bool
+) -> dict[str, list[str]]:
     """Return scenario -> sentences; the policy's equivalents belong to the unchanged process."""
     base = played[0]
     sentences = {
         AS_IT_IS: list(dict.fromkeys(equivalent_sentence(base, equivalent, cost) for equivalent in equivalents))
     }
     for of in played[1:]:
-        sentences[of.variant.name] = change_sentences(base, of, cost)
+        sentences[of.variant.name] = change_sentences(base, of, cost, judged)
     return {name: lines for name, lines in sentences.items() if lines}
 
 

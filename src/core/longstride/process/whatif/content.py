@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from longstride.process.changes.people import people_at_work
+from longstride.process.fidelity.base import Base as LogBase
 from longstride.process.whatif.compare import Played, across
 from longstride.process.whatif.equivalent import Equivalent
 from longstride.text import format_number, scale_of
@@ -40,7 +41,11 @@ def _names(played: Sequence[Played]) -> list[str]:
 
 
 def as_json(
-    played: Sequence[Played], equivalents: Sequence[Equivalent], sentences: Mapping[str, Sequence[str]], cost: float
+    played: Sequence[Played],
+    equivalents: Sequence[Equivalent],
+    sentences: Mapping[str, Sequence[str]],
+    cost: float,
+    against_log: LogBase | None = None,
 ) -> dict[str, Any]:
     """Return the content of whatif.json; times are in the scenario's unit."""
     base, (title, headers, rows) = played[0], cells(played)
@@ -50,19 +55,20 @@ def as_json(
         "main_metric": base.simulator.main_metric,
         "unit": base.simulator.unit_of(base.simulator.main_metric),
         "cost_per_person": cost or None,
-        "scenarios": [_scenario(base, of, cost) for of in played],
+        "base_against_log": against_log.as_json() if against_log else None,
+        "scenarios": [_scenario(base, of, cost, not (against_log and against_log.misses)) for of in played],
         "worth": [equivalent.as_json() for equivalent in equivalents],  # documented key
         "sentences": {name: list(lines) for name, lines in sentences.items()},
         "table": {"title": title, "headers": headers, "rows": rows},
     }
 
 
-def _scenario(base: Played, played: Played, cost: float) -> dict[str, Any]:
+def _scenario(base: Played, played: Played, cost: float, judged: bool) -> dict[str, Any]:
     metric, people = played.simulator.main_metric, people_at_work(played.variant.scenario)
     verdicts = {
         name: verdict.as_json()
         for name in played.result.records
-        if name in base.result.records and (verdict := across((played, name), (base, name))) is not None
+        if judged and name in base.result.records and (verdict := across((played, name), (base, name))) is not None
     }
     return {
         "name": played.variant.name,

@@ -11,15 +11,21 @@ from longstride.text import format_number, in_words, scale_of
 _NUMBERS = ("", "one", "two", "three", "four", "five")
 
 
-def change_sentences(base: Played, played: Played, cost: float) -> list[str]:
+NOT_JUDGED = "No verdict: the simulated base misses the log."
+
+
+def change_sentences(base: Played, played: Played, cost: float, judged: bool = True) -> list[str]:
     """Return sentences about a change and its effect on each policy that both scenarios have.
 
     Args:
         base: the unchanged process.
         played: the changed process.
         cost: cost of one person for the length of an episode; 0 if unknown.
+        judged: whether the base repeats its log, so that changes of it tell something.
     """
     lines = [f"{sentence[:1].upper()}{sentence[1:]}." for sentence in played.variant.changes]
+    if not judged:
+        return [*lines, NOT_JUDGED]
     both = [name for name in played.result.records if name in base.result.records]
     for name in both:
         verdict = across((played, name), (base, name))
