@@ -68,6 +68,11 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:300].rstrip(".")
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's text, without a full stop; the name of its type if it has no text."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")
+
+
 class UserError(Exception):
     """Bad input: one sentence that says what was wrong, where, and what to do (exit code 2).
 

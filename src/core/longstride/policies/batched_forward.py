@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from longstride.errors import first_line
 from longstride.policies.memory import Memory, Steps
 from longstride.policies.networks import ActorCritic
 from longstride.policies.parameter_layout import layout_of
@@ -93,8 +94,7 @@ class TorchForward:
             with torch.no_grad():
                 return self._graphs.capture(answer)
         except RuntimeError as error:
-            first_line = str(error).strip().partition("\n")[0].rstrip(".")
-            self.note = f"The policy's forward pass is not captured, as that failed: {first_line}."
+            self.note = f"The policy's forward pass is not captured, as that failed: {first_line(error)}."
             return answer
 
     def _answer(self, half: int) -> None:

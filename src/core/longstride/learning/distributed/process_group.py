@@ -17,11 +17,12 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
-from longstride.errors import RankLostError, UserError
+from longstride.errors import RankLostError, UserError, first_line
 from longstride.learning.advantages import Total
 from longstride.learning.distributed.launch import Launch
 from longstride.learning.distributed.shared_sums import SharedSums, can_share_memory, make_file, make_way
 from longstride.learning.distributed.watch import Watch, cause, note_cause, said_by_first
+from longstride.learning.oom_recovery import is_out_of_memory
 
 T = TypeVar("T")
 
@@ -61,8 +62,8 @@ class ProcessGroup:
             self._watch.start()
             dist.init_process_group("gloo", store=self._store, rank=self.rank, world_size=self.size, timeout=_FOREVER)
         except (RuntimeError, ValueError) as error:
-            reason = str(error).strip().splitlines()[0].rstrip(".")
-            raise UserError(f"The {self.size} processes of this run do not find each other ({reason}).") from None
+            found = f"The {self.size} processes of this run do not find each other ({first_line(error)})."
+            raise UserError(found) from None
         self._host: Any = dist.group.WORLD
         self._device_group = self._host
         self._shares_memory = all(self.gather(launch.host_size == launch.size and can_share_memory()))
@@ -155,12 +156,14 @@ class ProcessGroup:
 
     @contextmanager
     def _together(self) -> Iterator[None]:
-        """Turn what torch raises where another process has ended into a sentence."""
+        """Turn what torch raises where another process has ended into a sentence; other errors pass."""
         try:
             yield
         except RuntimeError as error:
-            reason = cause(self._store) or "another rank has ended or cannot be reached"
-            raise RankLostError(self._sentence(reason)) from error
+            if is_out_of_memory(error) or (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()):
+                raise
+            ended = f"another rank has ended or cannot be reached ({first_line(error)})"
+            raise RankLostError(self._sentence(cause(self._store) or ended)) from error
 
     def _sentence(self, reason: str) -> str:
         return f"This process (rank {self.rank} of {self.size}) cannot go on, because {reason}. {self._advice()}"

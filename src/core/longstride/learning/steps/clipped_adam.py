@@ -40,9 +40,9 @@ class ClippedAdam:
         return torch.cat([flat.grad for flat in self._parts.values() if flat.grad is not None])
 
     def drop_gradients(self) -> None:
-        """Free the gradients of the last step."""
-        for flat in self._parts.values():
-            flat.grad = None
+        """Free the gradients of the last step, and the two numbers that lie in the memory of a captured one."""
+        for name, flat in self._parts.items():
+            flat.grad = self._optimizers[name].grad_scale = self._optimizers[name].found_inf = None  # type: ignore[attr-defined]
 
     @torch.no_grad()
     def step(self, gradients: Mapping[str, Tensor], loss: Tensor, scaler: torch.amp.GradScaler) -> Tensor:

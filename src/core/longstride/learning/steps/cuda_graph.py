@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
+from torch.torch_version import TorchVersion
 
 from longstride.learning.algorithms.interface import Samples
 from longstride.learning.distributed.ranks import any_of
@@ -17,6 +18,9 @@ Replay = Callable[[], None]
 
 _WARM_UPS = 3
 """Runs before a capture, as in torch's documentation: they make workspaces, choose and compile kernels."""
+
+_RELEASES_FAILED_CAPTURES = "2.14.0.dev0"
+"""First version of torch whose graphs release the memory of a failed capture themselves; not tried on a GPU."""
 
 _LEAST_ROWS = 64
 """Least number of minibatches with room: a few more than expected must not need another capture."""
@@ -60,10 +64,15 @@ class CudaGraphs:
 
 
 def _abandon(graph: Any, pool: Any) -> None:
-    """End a capture that failed; where it cannot be ended, let go of its memory, which torch then keeps open."""
+    """End a capture that failed; if it cannot be ended, let go of its memory, which older versions of torch keep.
+
+    Later ones release it with the graph (pytorch #190348), and a second release would end the process.
+    """
     try:
         graph.capture_end()
     except RuntimeError:
+        if TorchVersion(torch.__version__) >= _RELEASES_FAILED_CAPTURES:
+            return
         index = torch.cuda.current_device()
         for name in ("_cuda_endAllocateToPool", "_cuda_releasePool"):
             with suppress(RuntimeError, AttributeError):
