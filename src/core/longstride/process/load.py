@@ -54,6 +54,7 @@ def make_process(
     event_log: str = "",
     log_columns: str = "",
     log_arrivals: str = "weekly",
+    log_tolerance: float = 0.15,
     policy_prior: str = AUTO,
     say: Say | None = None,
     **log_options: Any,
@@ -65,6 +66,7 @@ def make_process(
         event_log: file to mine the scenario from; empty for none.
         log_columns: ``case=..,activity=..`` for columns that are not recognised.
         log_arrivals: ``"weekly"`` or ``"replay"``.
+        log_tolerance: difference of the simulation from the log beyond which no verdict is given.
         policy_prior: prior of an untrained policy; ``"auto"`` to let a run choose.
         say: prints lines about steps that take longer than some seconds; None for none.
         log_options: settings of :func:`log_reading`.
@@ -79,6 +81,8 @@ def make_process(
         made, origin = find_scenario(scenario), Origin(scenario_file=scenario)
     else:
         made, origin = _mine(Path(event_log), log_columns, log_arrivals, reading, say)
+        assert made.logged is not None
+        made = made.model_copy(update={"logged": made.logged.model_copy(update={"tolerance": log_tolerance})})
     return with_hooks(made, RULE if policy_prior == AUTO else policy_prior, origin, is_open=policy_prior == AUTO)
 
 

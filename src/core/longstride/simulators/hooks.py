@@ -159,6 +159,10 @@ class Hooks:
         """Return sentences with which the report of a run opens."""
         return []
 
+    def withheld(self, simulator: Any) -> str:
+        """Return why no policy may be called better or worse than another here; empty where verdicts are given."""
+        return ""
+
     def evaluation_note(self, simulator: Any, records: Mapping[str, Records]) -> str:
         """Return a sentence below the table of an evaluation; empty for none."""
         return ""

@@ -70,7 +70,8 @@ class Waiting(Strict):
 class Logged(Strict):
     """Figures of the log that a scenario was mined from; times of a case from first start to last end, in time units.
 
-    ``people`` is waiting that the log leaves unexplained. The shares of the cycle time add up to 1.
+    ``people`` is waiting that the log leaves unexplained. The shares of the cycle time add up to 1. ``tolerance`` is
+    the difference of the simulated base beyond which no verdict is given.
     """
 
     mean: float = Field(ge=0)
@@ -79,6 +80,7 @@ class Logged(Strict):
     work: float = Field(ge=0, le=1)
     people: float = Field(ge=0, le=1)
     external: float = Field(ge=0, le=1)
+    tolerance: float = Field(default=0.15, ge=0)
     warnings: list[str] = Field(default_factory=list)
 
 

@@ -19,7 +19,7 @@ from longstride.process.load import PROCESS, find_scenario, from_source
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.simulator import ProcessSimulator
 from longstride.process.whatif.compare import TRAINED, Played, Sampling, play_variants
-from longstride.process.whatif.content import as_json, cells
+from longstride.process.whatif.content import Cells, as_json, cells
 from longstride.process.whatif.equivalent import Equivalent, equivalent_arrivals, equivalent_people
 from longstride.process.whatif.sentences import change_sentences, equivalent_sentence
 from longstride.process.whatif.variants import AS_IT_IS, require_scenarios_replaceable, variants_of, write_variants
@@ -81,7 +81,7 @@ def run_whatif(settings: Settings, options: WhatIfOptions, console: Console, say
     if against_log:
         sentences = {AS_IT_IS: [*against_log.sentences, *sentences.pop(AS_IT_IS, [])], **sentences}
     write_json(directory.whatif, as_json(played, equivalents, sentences, options.cost, against_log))
-    _show(played, sentences, console, say)
+    _show(cells(played, judged), played, sentences, console, say)
     say(f"Written to {directory.whatif}.")
     if options.checkpoint and options.report and directory.path == run.path and directory.metrics.is_file():
         report_at_the_end(directory.path, say, played[0].simulator, play_after=0.0)
@@ -153,8 +153,8 @@ def _sentences(
     return {name: lines for name, lines in sentences.items() if lines}
 
 
-def _show(played: Sequence[Played], sentences: dict[str, list[str]], console: Console, say: Say) -> None:
-    title, headers, rows = cells(played)
+def _show(shown: Cells, played: Sequence[Played], sentences: dict[str, list[str]], console: Console, say: Say) -> None:
+    title, headers, rows = shown
     table = Table(title=title)
     for i, header in enumerate(headers):
         table.add_column(Text(header), justify="right" if i else "left")

@@ -4,14 +4,12 @@ import math
 from collections.abc import Callable, Sequence
 
 from longstride.process.changes.people import people_at_work, people_like
+from longstride.process.fidelity.base import NOT_JUDGED
 from longstride.process.whatif.compare import TRAINED, Played, across
 from longstride.process.whatif.equivalent import Equivalent, Step
 from longstride.text import format_number, in_words, scale_of
 
 _NUMBERS = ("", "one", "two", "three", "four", "five")
-
-
-NOT_JUDGED = "No verdict: the simulated base misses the log."
 
 
 def change_sentences(base: Played, played: Played, cost: float, judged: bool = True) -> list[str]:

@@ -94,9 +94,12 @@ def compare(result: Evaluation, simulator: Simulator, policy: str, against: str,
 
 
 def verdicts(result: Evaluation, simulator: Simulator) -> dict[str, Verdict]:
-    """Return the verdict on each policy and heuristic against the best heuristic, which itself has none."""
+    """Return the verdict on each policy and heuristic against the best heuristic, which itself has none.
+
+    There are none where the simulator withholds them.
+    """
     best = best_heuristic(result.records, simulator)
-    if best is None:
+    if best is None or simulator.hooks.withheld(simulator):
         return {}
     names = [name for name in result.records if name != best and name not in simulator.bounds]
     found = {name: compare(result, simulator, name, best) for name in names}
@@ -119,8 +122,13 @@ def optimum_sentence(result: Evaluation, simulator: Simulator, policy: str = "tr
 
 
 def comparison_sentence(result: Evaluation, simulator: Simulator) -> str:
-    """Return how the trained policy compares with the optimum, if it is known, and with the best heuristic."""
-    return " ".join(filter(None, (optimum_sentence(result, simulator), _heuristic_sentence(result, simulator))))
+    """Return how the trained policy compares with the optimum, if it is known, and with the best heuristic.
+
+    A simulator may withhold the verdict: then it is the reason.
+    """
+    return simulator.hooks.withheld(simulator) or " ".join(
+        filter(None, (optimum_sentence(result, simulator), _heuristic_sentence(result, simulator)))
+    )
 
 
 def _heuristic_sentence(result: Evaluation, simulator: Simulator) -> str:

@@ -23,7 +23,7 @@ def plain_words(result: Evaluation, simulator: Simulator) -> list[str]:
     Only differences whose paired 95 % interval leaves out 0 are called differences.
     """
     best = best_heuristic(result.records, simulator)
-    if best is None or "trained" not in result.records:
+    if best is None or "trained" not in result.records or simulator.hooks.withheld(simulator):
         return []
     names = [name for name in _scalars(result) if name != "return" or simulator.main_metric == "return"]
     names.sort(key=lambda name: name != simulator.main_metric)
