@@ -24,11 +24,7 @@ def change_sentences(base: Played, played: Played, cost: float, judged: bool = T
     lines = [f"{sentence[:1].upper()}{sentence[1:]}." for sentence in played.variant.changes]
     if not judged:
         return [*lines, NOT_JUDGED]
-    both = [name for name in played.result.records if name in base.result.records]
-    for name in both:
-        verdict = across((played, name), (base, name))
-        if verdict is not None:
-            lines.append(f"{name}: {verdict.means(base.variant.name)}, {verdict.word} ({verdict.long}).")
+    lines += _of_each_policy(base, played)
     if TRAINED in base.result.records and TRAINED not in played.result.records and played.best:
         verdict = across((base, TRAINED), (played, played.best))
         if verdict is not None:
@@ -38,6 +34,18 @@ def change_sentences(base: Played, played: Played, cost: float, judged: bool = T
             )
     lines += _cost_lines(base, played, cost)
     return [*lines, *([played.not_reused] if played.not_reused else [])]
+
+
+def _of_each_policy(base: Played, played: Played) -> list[str]:
+    """Return a sentence for each policy; one for all where several show no difference and none shows one."""
+    both = [name for name in played.result.records if name in base.result.records]
+    verdicts = {name: v for name in both if (v := across((played, name), (base, name))) is not None}
+    if len(verdicts) > 1 and all(verdict.word == "no difference shown" for verdict in verdicts.values()):
+        widest = max(verdicts, key=lambda name: verdicts[name].high - verdicts[name].low)
+        names, verdict = ", ".join(verdicts), verdicts[widest]
+        means = verdict.means(base.variant.name)
+        return [f"No difference shown for any of {names}; the widest interval is {widest}'s: {means} ({verdict.long})."]
+    return [f"{name}: {v.means(base.variant.name)}, {v.word} ({v.long})." for name, v in verdicts.items()]
 
 
 def _cost_lines(base: Played, played: Played, cost: float) -> list[str]:
