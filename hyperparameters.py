@@ -93,6 +93,10 @@ KEEP_DUPLICATES = False
 # logged times in every episode.
 LOG_ARRIVALS = "weekly"
 
+# Largest difference of the simulated process from its log with which verdicts are given. Number >= 0, a share of the
+# log's time or of the cycle time. The mined scenario keeps it.
+LOG_TOLERANCE = 0.15
+
 # Largest log, in bytes, unpacked. Integer >= 1. The LOG_MAX_... limits protect against small files that become huge. A
 # log beyond a limit is refused with its name. Raise a limit for a genuine log, and lower the limits for logs of unknown
 # origin.

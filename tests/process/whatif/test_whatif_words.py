@@ -85,6 +85,13 @@ def test_scenarios_are_compared_episode_by_episode():
     assert len(lines) == 3  # no people more or less, so no cost
 
 
+def test_policies_that_show_no_difference_share_a_line():
+    other = played("arrivals +1%", trained=[5.0, 6.1, 6.9], spt=[7.2, 7.7, 10.3])
+    said, line = change_sentences(BASE, other, 0.0)
+    assert said == "Something is different."
+    assert line.startswith("No difference shown for any of trained, spt; the widest interval is spt's: 8.4 h against")
+
+
 def test_a_policy_that_cannot_play_is_compared_from_where_it_is():
     other = played("people +1 analyst", spt=[5.5, 7.0, 8.0])
     lines = change_sentences(BASE, other, 0.0)

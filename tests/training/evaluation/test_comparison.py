@@ -13,7 +13,7 @@ pytest.importorskip("scipy")
 
 from longstride.errors import UserError
 from longstride.simulators.validate import require_complete
-from longstride.training.evaluation.comparison import as_json, comparison_sentence, from_json, verdicts
+from longstride.training.evaluation.comparison import as_json, compare, comparison_sentence, from_json, verdicts
 from longstride.training.evaluation.evaluate import Evaluation
 from longstride.training.evaluation.plain_words import plain_words
 from longstride.training.evaluation.table import evaluation_cells, evaluation_table, evaluation_tables
@@ -152,6 +152,13 @@ def test_a_time_has_the_unit_of_its_size_and_a_difference_is_in_units_and_per_ce
     )
 
 
+def test_small_differences_have_no_exponent():
+    records = {"a": [{"wait": 2880.0}, {"wait": 2880.2}], "b": [{"wait": 2880.1}, {"wait": 2880.0}]}
+    text = compare(Evaluation(2, records), Clinic(), "a", "b", "wait").long
+    assert "e-" not in text
+    assert "; +3 s, -111 to +117 s; paired" in text
+
+
 def test_the_table_has_units_verdicts_and_a_bold_best():
     cells = evaluation_cells(clinic(), Clinic())
     assert cells.headers == ["wait, h", "against order_up", "patients"]
@@ -213,6 +220,22 @@ def test_plain_words_name_only_differences_that_are_shown():
         "Use changes most: less for Ann 90 → 50 %.",
     ]
     assert plain_words(Evaluation(2, {"order_up": [{"wait": 1.0}, {"wait": 2.0}]}), Clinic()) == []
+
+
+def test_what_shows_no_difference_shares_a_line_and_much_work_without_a_gain_is_a_warning():
+    class Ward(Clinic):
+        metrics_dtype = np.dtype([*((n, np.float64) for n in ("wait", "noise", "heat")), ("use", np.float64, (1,))])
+        metric_labels = {"use": ("Ann",)}  # noqa: RUF012
+
+    def records(ends, use):
+        return [{"wait": w, "noise": w, "heat": w, "use": [use]} for w in ends]
+
+    result = Evaluation(2, {"trained": records((1.0, 2.0), 0.58), "order_up": records((2.0, 1.0), 0.02)})
+    assert plain_words(result, Ward()) == [
+        "No difference to order_up is shown in wait, noise, heat.",
+        "Use changes most: more for Ann 2 → 58 %.",
+        "Warning: Ann 2 → 58 % without a shown gain.",
+    ]
 
 
 def test_evaluation_json_holds_units_and_verdicts_and_is_read_back():

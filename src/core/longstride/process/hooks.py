@@ -8,6 +8,7 @@ from typing import Any
 from longstride.process.choose_prior import PRIOR, choose_prior, prior_of, shortened
 from longstride.process.event_logs.event_log import EventLog
 from longstride.process.event_logs.refused_rows import write_refused_rows
+from longstride.process.fidelity.base import NOT_JUDGED, Base, compare_base
 from longstride.process.fidelity.external_share import external_share_sentence
 from longstride.process.kernel.policy_prior import RULE
 from longstride.process.report.section import process_section
@@ -49,6 +50,7 @@ class ProcessHooks(Hooks):
 
     def __init__(self, simulator: ProcessSimulator, origin: Origin, is_open: bool) -> None:
         self._origin, self._is_open = origin, is_open
+        self._base: Base | None = None
         self.name, self.notes = simulator.scenario.name, origin.notes
         self.input_files = [name for name in (origin.scenario_file, origin.event_log) if name]
         self.files_if_refused = origin.log is not None
@@ -87,6 +89,8 @@ class ProcessHooks(Hooks):
         if not is_same_file(self._origin.scenario_file, paths.scenario):  # a file that is read stays as it is
             write_json(paths.scenario, scenario_content(simulator.scenario))
         if log is None:
+            for sentence in self._base_sentences(simulator):
+                say(sentence)
             return [paths.scenario]
         if log.refused:
             write_refused_rows(log.refused, log.unit, paths.refused_rows)
@@ -97,7 +101,7 @@ class ProcessHooks(Hooks):
         report = fidelity_report(log, simulator.scenario, seed=seed)
         write_json(paths.fidelity, asdict(report))
         write_atomically(paths.fidelity_report, render_markdown(report).encode())
-        for sentence in report.sentences:
+        for sentence in (*report.sentences, *self._base_sentences(simulator)):
             say(sentence)
         say(f"The mined scenario is {paths.scenario}, the comparison {paths.fidelity_report}.")
         return [paths.scenario, paths.fidelity, paths.fidelity_report]
@@ -111,8 +115,29 @@ class ProcessHooks(Hooks):
         return shortened(simulator)
 
     def evaluation_note(self, simulator: Any, records: Mapping[str, Records]) -> str:
-        """Return a sentence about the share of the cycle time that no allocation can change."""
-        return external_share_sentence(records, simulator.scenario) or ""
+        """Return what share of the cycle time no allocation can change, and how the base compares with its log."""
+        share = external_share_sentence(records, simulator.scenario) or ""
+        return " ".join([*filter(None, [share]), *self._base_sentences(simulator)])
+
+    def withheld(self, simulator: Any) -> str:
+        """Return that the simulated base misses the log; empty where it does not."""
+        return NOT_JUDGED if (base := self._compared(simulator)) and base.misses else ""
+
+    def _base_sentences(self, simulator: Any) -> list[str]:
+        """Return how the simulated base compares with the log."""
+        return base.sentences if (base := self._compared(simulator)) else []
+
+    def _compared(self, simulator: Any) -> Base | None:
+        """Return the comparison of the base with the log, simulated once; None for a scenario without a log."""
+        if self._base is None:
+            self._base = compare_base(simulator.scenario)
+        return self._base
+
+    def opening(self, simulator: Any, records: Mapping[str, Records]) -> list[str]:
+        """Return what people can change, the warnings about the data, and the fidelity of the log."""
+        logged = simulator.scenario.logged
+        share = external_share_sentence(records, simulator.scenario)
+        return [*([share] if share else []), *(logged.warnings if logged else []), *self._base_sentences(simulator)]
 
     def report_section(self, simulator: Any, episodes: Sequence[PlayedEpisode], missing: str) -> Section:
         """Return the section about people, queues and cases in the played episodes."""

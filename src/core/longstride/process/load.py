@@ -12,6 +12,7 @@ from longstride.process.choose_prior import AUTO, prior_of
 from longstride.process.event_logs.event_log import read_event_log
 from longstride.process.event_logs.reading.limits import LogLimits
 from longstride.process.event_logs.reading.options import LogReading, parse_log_columns
+from longstride.process.fidelity.base import logged_figures
 from longstride.process.hooks import Origin, ProcessHooks
 from longstride.process.kernel.policy_prior import PRIORS, RULE
 from longstride.process.mining.data_warnings import data_warnings, too_many_activities
@@ -53,6 +54,7 @@ def make_process(
     event_log: str = "",
     log_columns: str = "",
     log_arrivals: str = "weekly",
+    log_tolerance: float = 0.15,
     policy_prior: str = AUTO,
     say: Say | None = None,
     **log_options: Any,
@@ -64,6 +66,7 @@ def make_process(
         event_log: file to mine the scenario from; empty for none.
         log_columns: ``case=..,activity=..`` for columns that are not recognised.
         log_arrivals: ``"weekly"`` or ``"replay"``.
+        log_tolerance: difference of the simulation from the log beyond which no verdict is given.
         policy_prior: prior of an untrained policy; ``"auto"`` to let a run choose.
         say: prints lines about steps that take longer than some seconds; None for none.
         log_options: settings of :func:`log_reading`.
@@ -78,6 +81,8 @@ def make_process(
         made, origin = find_scenario(scenario), Origin(scenario_file=scenario)
     else:
         made, origin = _mine(Path(event_log), log_columns, log_arrivals, reading, say)
+        assert made.logged is not None
+        made = made.model_copy(update={"logged": made.logged.model_copy(update={"tolerance": log_tolerance})})
     return with_hooks(made, RULE if policy_prior == AUTO else policy_prior, origin, is_open=policy_prior == AUTO)
 
 
@@ -133,5 +138,7 @@ def _mine(path: Path, columns: str, arrivals: str, reading: LogReading, say: Say
             say(f"Warning: {early}")  # before the minutes that it is about
         mined = mine_scenario(log, name=path.name.split(".")[0], arrivals=arrivals, steps=steps)
         steps.begin("Making the simulator")
-        notes = [*mined.notes, *(note for note in data_warnings(log) if note != f"Warning: {early}")]
-        return mined.scenario, Origin(event_log=str(path), log=log, notes=notes)
+        warnings = data_warnings(log)
+        notes = [*mined.notes, *(note for note in warnings if note != f"Warning: {early}")]
+        logged = logged_figures(log, mined.scenario, warnings)
+        return mined.scenario.model_copy(update={"logged": logged}), Origin(event_log=str(path), log=log, notes=notes)

@@ -160,15 +160,20 @@ class ProcessSimulator(Simulator):
         }[int(state.overflow)]
         queues = sorted(zip(state.queue_length, self.scenario.activities, strict=True), reverse=True)
         backlog = ", ".join(f"{int(n):,} at {name}" for n, name in queues[:3])
+        why = (
+            "The policy falls behind, or the scenario's resources cannot carry its arrivals."
+            if any(state.queue_length)
+            else "Nothing waits for people, so no policy can change that: raise the capacity or shorten the horizon."
+        )
         return (
             f"Episode ended at time {float(state.time):,.0f} of {self.scenario.horizon.value:,.0f}: it "
-            f"reached {capacity} (open cases {int(state.open):,}; waiting {backlog}). The policy falls behind, or "
-            "the scenario's resources cannot carry its arrivals."
+            f"reached {capacity} (open cases {int(state.open):,}; waiting {backlog}). {why}"
         )
 
     def description(self) -> dict[str, Any]:
         """Return the contract's description with the scenario's name and a digest of its content."""
-        unused = set() if self.scenario.has_leave else {"begins", "absences", "holidays"}  # files without them
+        leave = set() if self.scenario.has_leave else {"begins", "absences", "holidays"}  # files without them
+        unused = leave | {"logged"}  # nothing is simulated by it
         digest = hashlib.sha256(self.scenario.model_dump_json(exclude=unused).encode()).hexdigest()
         prior = {} if self.prior == policy_prior.RULE else {"prior": self.prior}
         return {**super().description(), "scenario": self.scenario.name, "scenario_sha256": digest, **prior}

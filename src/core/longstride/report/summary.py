@@ -79,7 +79,9 @@ def _tile(label: str, metric: str, mean: dict[str, Any] | None, scale: Scale) ->
 
 def warnings(run: RunData) -> list[str]:
     """Return what a reader has to know first: a run that stopped early, files that are missing."""
-    found = list(run.notes)
+    records = run.evaluation.records if run.evaluation is not None else {}
+    opening = run.simulator.hooks.opening(run.simulator, records) if run.simulator is not None else []
+    found = [*opening, *run.notes]
     if run.interrupted:
         done, planned = run.iterations
         of = f" of {planned}" if planned else ""

@@ -44,6 +44,10 @@ class EventLog(BaseModel):
     """Arrivals of a mined scenario. "weekly" draws them with the log's rate of each hour of the week, "replay" repeats
     the logged times in every episode."""
 
+    log_tolerance: float = Field(default=0.15, ge=0)
+    """Largest difference of the simulated process from its log with which verdicts are given. Number >= 0, a share of
+    the log's time or of the cycle time. The mined scenario keeps it."""
+
     log_max_bytes: int = Field(default=8_000_000_000, ge=1, lt=2**63)
     """Largest log, in bytes, unpacked. Integer >= 1. The LOG_MAX_... limits protect against small files that become
     huge. A log beyond a limit is refused with its name. Raise a limit for a genuine log, and lower the limits for logs

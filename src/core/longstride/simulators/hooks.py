@@ -155,6 +155,14 @@ class Hooks:
         """Return the simulator with short episodes, for the check at the end of a run; None to cut long ones."""
         return None
 
+    def opening(self, simulator: Any, records: Mapping[str, Records]) -> list[str]:
+        """Return sentences with which the report of a run opens."""
+        return []
+
+    def withheld(self, simulator: Any) -> str:
+        """Return why no policy may be called better or worse than another here; empty where verdicts are given."""
+        return ""
+
     def evaluation_note(self, simulator: Any, records: Mapping[str, Records]) -> str:
         """Return a sentence below the table of an evaluation; empty for none."""
         return ""

@@ -14,6 +14,7 @@ from longstride.process.scenario.schema import (
     Day,
     Delay,
     DutyPlan,
+    Logged,
     Strict,
     Waiting,
     problems_of_clock,
@@ -111,6 +112,7 @@ class Scenario(Strict):
     delay_clock: list[float] | None = None
     automatic: list[Delay] = Field(default_factory=list)
     waiting: Waiting | None = None
+    logged: Logged | None = None
     capacity: Capacity = Field(default_factory=Capacity)
     queue_discipline_within_activity: Literal["earliest enabled first"] = "earliest enabled first"
 

@@ -67,6 +67,23 @@ class Waiting(Strict):
     world: float = Field(ge=0)
 
 
+class Logged(Strict):
+    """Figures of the log that a scenario was mined from; times of a case from first start to last end, in time units.
+
+    ``people`` is waiting that the log leaves unexplained. The shares of the cycle time add up to 1. ``tolerance`` is
+    the difference of the simulated base beyond which no verdict is given.
+    """
+
+    mean: float = Field(ge=0)
+    median: float = Field(ge=0)
+    p90: float = Field(ge=0)
+    work: float = Field(ge=0, le=1)
+    people: float = Field(ge=0, le=1)
+    external: float = Field(ge=0, le=1)
+    tolerance: float = Field(default=0.15, ge=0)
+    warnings: list[str] = Field(default_factory=list)
+
+
 def problems_of_delays(delays: list[Delay], key: str, activities: list[str]) -> Iterator[str]:
     """Yield a sentence for each problem in the delays or automatic activities of a scenario."""
     needed = {"uniform": {"low", "high"}, "lognormal": {"mean", "cv"}, "quantiles": {"quantiles"}}

@@ -13,12 +13,13 @@ from longstride.api.report import report_at_the_end
 from longstride.errors import UserError
 from longstride.hardware.cpu import detect_cores
 from longstride.policies.make_spec import spec_on
+from longstride.process.fidelity.base import compare_base
 from longstride.process.kernel.policy_prior import RULE
 from longstride.process.load import PROCESS, find_scenario, from_source
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.simulator import ProcessSimulator
 from longstride.process.whatif.compare import TRAINED, Played, Sampling, play_variants
-from longstride.process.whatif.content import as_json, cells
+from longstride.process.whatif.content import Cells, as_json, cells
 from longstride.process.whatif.equivalent import Equivalent, equivalent_arrivals, equivalent_people
 from longstride.process.whatif.sentences import change_sentences, equivalent_sentence
 from longstride.process.whatif.variants import AS_IT_IS, require_scenarios_replaceable, variants_of, write_variants
@@ -73,10 +74,14 @@ def run_whatif(settings: Settings, options: WhatIfOptions, console: Console, say
     sampling = Sampling(config.evaluation_episodes, config.seed, config.simulation_threads or detect_cores().usable)
     say(f"Playing {sampling.episodes} episodes of each, the same random streams for every policy and scenario.")
     played = play_variants(variants, base.trained, names, sampling, say, base.prior)
-    equivalents = _equivalents(played[0], sampling, say) if base.trained and played[0].best else []
-    sentences = _sentences(played, equivalents, options.cost)
-    write_json(directory.whatif, as_json(played, equivalents, sentences, options.cost))
-    _show(played, sentences, console, say)
+    against_log = compare_base(base.scenario)
+    judged = not (against_log and against_log.misses)
+    equivalents = _equivalents(played[0], sampling, say) if judged and base.trained and played[0].best else []
+    sentences = _sentences(played, equivalents, options.cost, judged)
+    if against_log:
+        sentences = {AS_IT_IS: [*against_log.sentences, *sentences.pop(AS_IT_IS, [])], **sentences}
+    write_json(directory.whatif, as_json(played, equivalents, sentences, options.cost, against_log))
+    _show(cells(played, judged), played, sentences, console, say)
     say(f"Written to {directory.whatif}.")
     if options.checkpoint and options.report and directory.path == run.path and directory.metrics.is_file():
         report_at_the_end(directory.path, say, played[0].simulator, play_after=0.0)
@@ -135,19 +140,21 @@ def _equivalents(base: Played, sampling: Sampling, say: Say) -> list[Equivalent]
     return [equivalent for equivalent in found if equivalent is not None]
 
 
-def _sentences(played: Sequence[Played], equivalents: Sequence[Equivalent], cost: float) -> dict[str, list[str]]:
+def _sentences(
+    played: Sequence[Played], equivalents: Sequence[Equivalent], cost: float, judged: bool
+) -> dict[str, list[str]]:
     """Return scenario -> sentences; the policy's equivalents belong to the unchanged process."""
     base = played[0]
     sentences = {
         AS_IT_IS: list(dict.fromkeys(equivalent_sentence(base, equivalent, cost) for equivalent in equivalents))
     }
     for of in played[1:]:
-        sentences[of.variant.name] = change_sentences(base, of, cost)
+        sentences[of.variant.name] = change_sentences(base, of, cost, judged)
     return {name: lines for name, lines in sentences.items() if lines}
 
 
-def _show(played: Sequence[Played], sentences: dict[str, list[str]], console: Console, say: Say) -> None:
-    title, headers, rows = cells(played)
+def _show(shown: Cells, played: Sequence[Played], sentences: dict[str, list[str]], console: Console, say: Say) -> None:
+    title, headers, rows = shown
     table = Table(title=title)
     for i, header in enumerate(headers):
         table.add_column(Text(header), justify="right" if i else "left")

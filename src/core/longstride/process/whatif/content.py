@@ -4,14 +4,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from longstride.process.changes.people import people_at_work
+from longstride.process.fidelity.base import NOT_JUDGED
+from longstride.process.fidelity.base import Base as LogBase
 from longstride.process.whatif.compare import Played, across
 from longstride.process.whatif.equivalent import Equivalent
 from longstride.text import format_number, scale_of
 from longstride.training.evaluation.evaluate import summarise
 
+Cells = tuple[str, list[str], list[list[str]]]
+"""The title, the headers and the rows of a table."""
 
-def cells(played: Sequence[Played]) -> tuple[str, list[str], list[list[str]]]:
-    """Return the title, the headers and the rows of a table: a row for each policy, a column for each scenario."""
+
+def cells(played: Sequence[Played], judged: bool = True) -> Cells:
+    """Return a row for each policy and a column for each scenario; unless ``judged``, the title says so."""
     simulator = played[0].simulator
     metric = simulator.main_metric
     means = {
@@ -32,6 +37,7 @@ def cells(played: Sequence[Played]) -> tuple[str, list[str], list[list[str]]]:
     rows.append(["people", *(str(people_at_work(of.variant.scenario)) for of in played)])
     name = scale.header(metric)
     title = f"{name[0].upper()}{name[1:]}: mean and 95 % interval over {played[0].result.episodes} episodes"
+    title += "" if judged else f". {NOT_JUDGED}"
     return title, ["policy", *(of.variant.name for of in played)], rows
 
 
@@ -40,29 +46,35 @@ def _names(played: Sequence[Played]) -> list[str]:
 
 
 def as_json(
-    played: Sequence[Played], equivalents: Sequence[Equivalent], sentences: Mapping[str, Sequence[str]], cost: float
+    played: Sequence[Played],
+    equivalents: Sequence[Equivalent],
+    sentences: Mapping[str, Sequence[str]],
+    cost: float,
+    against_log: LogBase | None = None,
 ) -> dict[str, Any]:
     """Return the content of whatif.json; times are in the scenario's unit."""
-    base, (title, headers, rows) = played[0], cells(played)
+    judged = not (against_log and against_log.misses)
+    base, (title, headers, rows) = played[0], cells(played, judged)
     return {
         "episodes": base.result.episodes,
         "seed": base.result.seed,
         "main_metric": base.simulator.main_metric,
         "unit": base.simulator.unit_of(base.simulator.main_metric),
         "cost_per_person": cost or None,
-        "scenarios": [_scenario(base, of, cost) for of in played],
+        "base_against_log": against_log.as_json() if against_log else None,
+        "scenarios": [_scenario(base, of, cost, judged) for of in played],
         "worth": [equivalent.as_json() for equivalent in equivalents],  # documented key
         "sentences": {name: list(lines) for name, lines in sentences.items()},
         "table": {"title": title, "headers": headers, "rows": rows},
     }
 
 
-def _scenario(base: Played, played: Played, cost: float) -> dict[str, Any]:
+def _scenario(base: Played, played: Played, cost: float, judged: bool) -> dict[str, Any]:
     metric, people = played.simulator.main_metric, people_at_work(played.variant.scenario)
     verdicts = {
         name: verdict.as_json()
         for name in played.result.records
-        if name in base.result.records and (verdict := across((played, name), (base, name))) is not None
+        if judged and name in base.result.records and (verdict := across((played, name), (base, name))) is not None
     }
     return {
         "name": played.variant.name,

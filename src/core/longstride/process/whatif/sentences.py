@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from longstride.process.changes.people import people_at_work, people_like
+from longstride.process.fidelity.base import NOT_JUDGED
 from longstride.process.whatif.compare import TRAINED, Played, across
 from longstride.process.whatif.equivalent import Equivalent, Step
 from longstride.text import format_number, in_words, scale_of
@@ -11,20 +12,19 @@ from longstride.text import format_number, in_words, scale_of
 _NUMBERS = ("", "one", "two", "three", "four", "five")
 
 
-def change_sentences(base: Played, played: Played, cost: float) -> list[str]:
+def change_sentences(base: Played, played: Played, cost: float, judged: bool = True) -> list[str]:
     """Return sentences about a change and its effect on each policy that both scenarios have.
 
     Args:
         base: the unchanged process.
         played: the changed process.
         cost: cost of one person for the length of an episode; 0 if unknown.
+        judged: whether the base repeats its log, so that changes of it tell something.
     """
     lines = [f"{sentence[:1].upper()}{sentence[1:]}." for sentence in played.variant.changes]
-    both = [name for name in played.result.records if name in base.result.records]
-    for name in both:
-        verdict = across((played, name), (base, name))
-        if verdict is not None:
-            lines.append(f"{name}: {verdict.means(base.variant.name)}, {verdict.word} ({verdict.long}).")
+    if not judged:
+        return [*lines, NOT_JUDGED]
+    lines += _of_each_policy(base, played)
     if TRAINED in base.result.records and TRAINED not in played.result.records and played.best:
         verdict = across((base, TRAINED), (played, played.best))
         if verdict is not None:
@@ -34,6 +34,18 @@ def change_sentences(base: Played, played: Played, cost: float) -> list[str]:
             )
     lines += _cost_lines(base, played, cost)
     return [*lines, *([played.not_reused] if played.not_reused else [])]
+
+
+def _of_each_policy(base: Played, played: Played) -> list[str]:
+    """Return a sentence for each policy; one for all where several show no difference and none shows one."""
+    both = [name for name in played.result.records if name in base.result.records]
+    verdicts = {name: v for name in both if (v := across((played, name), (base, name))) is not None}
+    if len(verdicts) > 1 and all(verdict.word == "no difference shown" for verdict in verdicts.values()):
+        widest = max(verdicts, key=lambda name: verdicts[name].high - verdicts[name].low)
+        names, verdict = ", ".join(verdicts), verdicts[widest]
+        means = verdict.means(base.variant.name)
+        return [f"No difference shown for any of {names}; the widest interval is {widest}'s: {means} ({verdict.long})."]
+    return [f"{name}: {v.means(base.variant.name)}, {v.word} ({v.long})." for name, v in verdicts.items()]
 
 
 def _cost_lines(base: Played, played: Played, cost: float) -> list[str]:

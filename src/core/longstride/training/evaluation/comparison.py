@@ -1,5 +1,6 @@
 """Better, worse, or no difference shown: a policy against another one, episode by episode on the same streams."""
 
+import math
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Literal
@@ -10,6 +11,9 @@ from longstride.simulators.simulator import Simulator
 from longstride.text import format_number, in_words, scale_of
 from longstride.training.evaluation.evaluate import Evaluation, best_heuristic, paired_values
 from longstride.training.evaluation.statistics import paired_difference
+
+_SMALL = 0.01
+"""Size below which a difference has a unit of its own."""
 
 Word = Literal["better", "worse", "no difference shown"]
 
@@ -61,6 +65,9 @@ class Verdict:
     def long(self) -> str:
         """The difference with its 95 % interval, in per cent and in units."""
         scale, percents = scale_of(self.unit, self.other), [self.percent(number) for number in self._numbers]
+        largest = max(map(abs, self._numbers))
+        if largest * scale.factor < _SMALL:  # seconds of a cycle time in days
+            scale = scale_of(self.unit, largest)
         mean, low, high = (_signed(number * scale.factor) for number in self._numbers)
         share, least, most = (_signed(number) if number is not None else "" for number in percents)
         if not share:
@@ -74,7 +81,9 @@ class Verdict:
 
 
 def _signed(number: float) -> str:
-    """Return a number with its sign and three digits, or all of those before the point."""
+    """Return a number with its sign and three digits, or all of those before the point; without an exponent."""
+    if 1e-12 < abs(number) < 1e-4:
+        return f"{number:+.{2 - math.floor(math.log10(abs(number)))}f}"
     return f"{number:+,.0f}" if abs(number) >= 999.5 else f"{number:+.3g}"
 
 
@@ -94,9 +103,12 @@ def compare(result: Evaluation, simulator: Simulator, policy: str, against: str,
 
 
 def verdicts(result: Evaluation, simulator: Simulator) -> dict[str, Verdict]:
-    """Return the verdict on each policy and heuristic against the best heuristic, which itself has none."""
+    """Return the verdict on each policy and heuristic against the best heuristic, which itself has none.
+
+    There are none where the simulator withholds them.
+    """
     best = best_heuristic(result.records, simulator)
-    if best is None:
+    if best is None or simulator.hooks.withheld(simulator):
         return {}
     names = [name for name in result.records if name != best and name not in simulator.bounds]
     found = {name: compare(result, simulator, name, best) for name in names}
@@ -119,8 +131,13 @@ def optimum_sentence(result: Evaluation, simulator: Simulator, policy: str = "tr
 
 
 def comparison_sentence(result: Evaluation, simulator: Simulator) -> str:
-    """Return how the trained policy compares with the optimum, if it is known, and with the best heuristic."""
-    return " ".join(filter(None, (optimum_sentence(result, simulator), _heuristic_sentence(result, simulator))))
+    """Return how the trained policy compares with the optimum, if it is known, and with the best heuristic.
+
+    A simulator may withhold the verdict: then it is the reason.
+    """
+    return simulator.hooks.withheld(simulator) or " ".join(
+        filter(None, (optimum_sentence(result, simulator), _heuristic_sentence(result, simulator)))
+    )
 
 
 def _heuristic_sentence(result: Evaluation, simulator: Simulator) -> str:

@@ -13,6 +13,12 @@ from longstride.training.evaluation.evaluate import Evaluation, best_heuristic
 _ROUNDING = 1e-9
 """Relative difference of two means that are equal but for rounding."""
 
+_MOST_ALIKE = 2
+"""Metrics without a difference that have a sentence each; more share one."""
+
+_MUCH = 0.25
+"""Rise of a share, 0 .. 1, that is a warning unless something is shown to become better."""
+
 _NOTABLE = 0.03
 """Change of a share, 0 .. 1, from which a person is named."""
 
@@ -23,15 +29,21 @@ def plain_words(result: Evaluation, simulator: Simulator) -> list[str]:
     Only differences whose paired 95 % interval leaves out 0 are called differences.
     """
     best = best_heuristic(result.records, simulator)
-    if best is None or "trained" not in result.records:
+    if best is None or "trained" not in result.records or simulator.hooks.withheld(simulator):
         return []
     names = [name for name in _scalars(result) if name != "return" or simulator.main_metric == "return"]
     names.sort(key=lambda name: name != simulator.main_metric)
     compared = [compare(result, simulator, "trained", best, name) for name in names]
     found = [verdict for verdict in compared if verdict is not None]
-    sentences = [_case_sentence(v) if v.metric in _CASES else _sentence(v) for v in found if v.metric != "decisions"]
+    found = [verdict for verdict in found if verdict.metric != "decisions"]
+    alike = [verdict for verdict in found if _is_alike(verdict)]
+    alike = alike if len(alike) > _MOST_ALIKE else []
+    sentences = [_case_sentence(v) if v.metric in _CASES else _sentence(v) for v in found if v not in alike]
+    if alike:
+        sentences.append(f"No difference to {best} is shown in {', '.join(in_words(v.metric) for v in alike)}.")
+    is_better = any(verdict.metric == simulator.main_metric and verdict.word == "better" for verdict in found)
     for metric, labels in simulator.metric_labels.items():
-        sentences += _who_changes(result, best, metric, labels)
+        sentences += _who_changes(result, best, metric, labels, is_better)
     return [*sentences, *_way(result, simulator, best)]
 
 
@@ -62,9 +74,13 @@ def _sentence(verdict: Verdict) -> str:
     return f"{in_words(verdict.metric).capitalize()}: {value}{_change(verdict)}."
 
 
+def _is_alike(verdict: Verdict) -> bool:
+    return verdict.low <= 0.0 <= verdict.high
+
+
 def _change(verdict: Verdict) -> str:
     """Return the clause about the difference: more or less, or that none was shown."""
-    if verdict.low <= 0.0 <= verdict.high:
+    if _is_alike(verdict):
         return f"; no difference to {verdict.against} is shown"
     scale, percent = scale_of(verdict.unit, verdict.difference), verdict.percent(verdict.difference)
     size = scale.show(abs(verdict.difference), 3).removesuffix(" cases")
@@ -75,8 +91,13 @@ def _change(verdict: Verdict) -> str:
     return f", {size}{share} {words} than under {verdict.against}"
 
 
-def _who_changes(result: Evaluation, best: str, metric: str, labels: Sequence[str]) -> list[str]:
-    """Return a sentence about the labelled shares that rise and fall most, such as the utilisation of people."""
+def _who_changes(
+    result: Evaluation, best: str, metric: str, labels: Sequence[str], is_better: bool = True
+) -> list[str]:
+    """Return a sentence about the labelled shares that rise and fall most, such as the utilisation of people.
+
+    A warning follows where one rises much, and the policy is not shown to be better.
+    """
     means = {
         name: np.mean([record[metric] for record in result.records[name] if metric in record] or [[]], axis=0)
         for name in ("trained", best)
@@ -93,7 +114,9 @@ def _who_changes(result: Evaluation, best: str, metric: str, labels: Sequence[st
 
     parts = [f"{word} {named(of)}" for word, of in (("less for", less), ("more for", more)) if of]
     title = in_words(metric).capitalize()
-    return [f"{title} changes most: {'; '.join(parts)}." if parts else f"{title} stays as it is for each of them."]
+    sentence = f"{title} changes most: {'; '.join(parts)}." if parts else f"{title} stays as it is for each of them."
+    much = [] if is_better else [i for i in more if change[i] >= _MUCH]
+    return [sentence, *([f"Warning: {named(much)} without a shown gain."] if much else [])]
 
 
 def _possible(best: float, bound: float) -> float:
