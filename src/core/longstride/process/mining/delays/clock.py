@@ -13,8 +13,8 @@ _PRIOR = 20.0
 def delay_clock(log: EventLog) -> np.ndarray:
     """Return float64[168], the weight of each hour of the week for elapsing delays; the mean open hour has 1.
 
-    The weight is the rate at which people's events begin, so that simulated events begin when logged ones do. In a closed hour
-    it is the rate in those weeks in which a person works then, because the rosters give the frequency of such weeks.
+    The weight is the rate at which people's events begin, so that simulated ones begin when logged ones do. In a closed
+    hour it is the rate in those weeks in which a person works then, as the rosters give the frequency of such weeks.
     Small counts are shrunk to the mean of their kind of hour.
     """
     hours = (log.clock_start[of_people(log)] // HOUR).astype(np.int64)
