@@ -11,6 +11,10 @@ larger value. An unknown name, a wrong type or a value out of range ends the com
 # includes what a resumed run has done already. More: better policies, proportionally longer.
 TRAINING_EPISODES = 50
 
+# Length of the whole run in environment steps, in place of TRAINING_EPISODES. Integer >= 0; 0 for none. It is rounded
+# up to whole iterations, or to whole episodes if rollouts grow.
+TOTAL_STEPS = 0
+
 # Length of the run, by name. "quick_test" (10 million steps), "standard" (50), "production" (200) and "extended" (500)
 # set TRAINING_EPISODES, NUM_EPOCHS (10, 12, 15, 20) and EVALUATE_EVERY (25, 50, 100, 200), unless you changed them.
 # "guide" sets sizes for comparisons of speed, "large_transformer" those of a policy of 100 million parameters
@@ -35,6 +39,10 @@ EVALUATE_EVERY = -1
 
 # Folder of the run. "" for runs/<simulator>, runs/<simulator>-2, ...
 RUN_DIRECTORY = ""
+
+# Service that shows the run while it trains: "wandb" (Weights & Biases), "mlflow"; "" for none. It needs the service's
+# package (docs/how-to/track-a-run.md).
+TRACK = ""
 
 # Number of last checkpoints to keep, besides the best one. Integer 1 .. 1000. If one is damaged, the one before is
 # used.

@@ -24,10 +24,12 @@ def _compile_in_units():
     """Compile what only tests call from Python as the program compiles kernels: in half the time."""
     from numba.core.dispatcher import Dispatcher
 
-    from longstride.jit_cache import one_unit
+    from longstride.jit_cache import whole_kernel
 
     def compile_callable(dispatcher, signature):
-        return one_unit._compile_in_unit(dispatcher.targetctx, partial(one_unit._UNIT.compile, dispatcher), signature)
+        return whole_kernel._compile_in_unit(
+            dispatcher.targetctx, partial(whole_kernel._UNIT.compile, dispatcher), signature
+        )
 
     Dispatcher.compile = compile_callable
 

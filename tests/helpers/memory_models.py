@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 
+from longstride.policies.compiled.forward import workspace
 from longstride.policies.families.mingru.family import MINGRU
 from longstride.policies.networks import ActorCritic, initialise
 from longstride.policies.spec import PolicySpec
@@ -50,3 +51,22 @@ def memory_model_for(simulator: Simulator, seed: int = 0, **sizes) -> ActorCriti
 def some_begins(steps: int, *places: int) -> np.ndarray:
     """Return bool[steps, 1], True at some places."""
     return np.isin(np.arange(steps), places).reshape(-1, 1)
+
+
+def observed(spec: PolicySpec, steps: int, seed: int = 0, spread: float = 3) -> np.ndarray:
+    """Return observations of which some are clipped and some are zero."""
+    observations = np.random.default_rng(seed).normal(0, spread, (steps, spec.observation_size)).astype(np.float32)
+    observations[::7] *= np.float32(100.0)
+    observations[1::5, ::2] = 0.0
+    return observations
+
+
+def play_compiled(model, params, network, observations, begins, state) -> np.ndarray:
+    """Return the outputs of a compiled network for steps one after another; the state becomes that after the last."""
+    scratch, outputs = workspace(model.spec), []
+    for observation, begin in zip(observations, begins[:, 0], strict=True):
+        state[begin] = 0.0
+        network.load(params, observation, scratch, 0)
+        network.advance(params, state[None], np.zeros(1, np.int64), scratch, 1)
+        outputs.append(network.outputs(scratch, 0).copy())
+    return np.stack(outputs)

@@ -1,5 +1,6 @@
 """Rollouts of policies with memory, and what their states must be: the shop's loop is compiled once a session."""
 
+import json
 from functools import cache
 
 import numpy as np
@@ -11,7 +12,7 @@ from oracles.toy_simulators import Shop
 from longstride.learning.schedule import Coefficients
 from longstride.policies.networks import ActorCritic
 from longstride.policies.spec import CHUNK
-from longstride.rollout.collector import InstanceTrajectory, RolloutPlan
+from longstride.rollout.collector import CollectorState, InstanceTrajectory, RolloutPlan
 from longstride.rollout.episode_collector import EpisodeCollector
 from longstride.rollout.fixed_length_collector import FixedLengthCollector
 from longstride.rollout.trajectory import Trajectory, allocate
@@ -102,3 +103,15 @@ def random_trajectory(steps: int, begins: bool, seed: int, terminated=(), trunca
 def random_memory_model(seed: int = 0) -> ActorCritic:
     """Return a model for these trajectories."""
     return memory_model(memory_spec(), seed)
+
+
+def check_continues(model: ActorCritic, collector, other) -> None:
+    """Check that another collector goes on with the memory of unfinished episodes, by what a checkpoint has."""
+    rollout_with(model, collector, 3)
+    records, metadata = collector.state_dict()
+    other.load_state_dict(CollectorState(records, json.loads(json.dumps(metadata))))
+    one, two = (rollout_with(model, each, 3) for each in (collector, other))
+    for (a, *_), (b, *_) in zip(one, two, strict=True):
+        assert a.states.tobytes() == b.states.tobytes()
+        assert a.log_probs.tobytes() == b.log_probs.tobytes()
+    assert any(each.trajectory.states[0].any() for each in one)

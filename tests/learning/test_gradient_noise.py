@@ -5,9 +5,10 @@ import pytest
 import torch
 from helpers.toy_runs import KINDS, discounts_of, rollout_batch, toy_episodes, toy_model, toy_stepper
 
+from longstride.learning.batch.prepare import prepare_batch
+from longstride.learning.batch.upload import upload_rollout
 from longstride.learning.device_transfer import DeviceBuffers
 from longstride.learning.gradient_noise import gradient_noise
-from longstride.learning.prepare_batch import prepare_batch, upload_rollout
 from longstride.learning.steps.cpu_kernels.stepper import KernelStepper
 from longstride.learning.steps.torch_step import TorchStepper
 

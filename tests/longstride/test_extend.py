@@ -124,7 +124,10 @@ def test_the_same_cell_can_run_again(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"callbacks": [3]}, "callbacks: 3 is no function and has neither on_iteration nor on_evaluation."),
+        (
+            {"callbacks": [3]},
+            "callbacks: 3 is no function and has none of on_start, on_iteration, on_ev",
+        ),
         ({"algorithm": 3}, "algorithm: 3 is no function; pass one that takes the algorithm"),
         ({"algorithm": lambda ppo: 3}, "returned 3, which lacks needs_critic"),
         ({"network": 3}, "network: 3 is no longstride.Network."),
@@ -134,3 +137,22 @@ def test_other_things_are_refused(arguments, sentence, tmp_path):
     with pytest.raises(UserError) as error:
         train("cartpole", small(1), run_directory=tmp_path / "run", quiet=True, **arguments)
     assert sentence in str(error.value)
+
+
+def test_a_callback_sees_the_beginning_and_the_end_and_its_failures_are_said(tmp_path, capsys):
+    class Seen:
+        def on_start(self, directory, settings):
+            self.begun = directory, settings["num_envs"]
+
+        def on_end(self):
+            self.saved = (self.begun[0] / "learning_curve.png").exists()
+            raise ValueError("the lamp is broken")
+
+    seen = Seen()
+    assert train("cartpole", small(1), run_directory=tmp_path / "run", callbacks=[seen]).completed
+    assert (seen.begun, seen.saved) == ((tmp_path / "run", 4), True)
+    assert "Seen.on_end failed with ValueError: the lamp is broken" in " ".join(capsys.readouterr().out.split())
+    del Seen.on_end
+    Seen.on_start = lambda *_: 1 / 0
+    with pytest.raises(UserError, match="on_start failed with ZeroDivisionError"):
+        train("cartpole", small(1), run_directory=tmp_path / "other", callbacks=[seen], quiet=True)

@@ -1,12 +1,11 @@
 """Rollouts of policies with memory: states by the formulas, and the probabilities that an update finds."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
 from helpers.memory_models import memory_model_for
 from helpers.memory_rollouts import (
+    check_continues,
     check_states,
     memory_update,
     memory_updater,
@@ -21,7 +20,7 @@ from oracles.toy_simulators import Shop
 
 from longstride.errors import PolicyNotFiniteError
 from longstride.policies.loaded_policy import LoadedPolicy
-from longstride.rollout.collector import CollectorState, RolloutPlan
+from longstride.rollout.collector import RolloutPlan
 from longstride.rollout.episode_collector import EpisodeCollector
 from longstride.rollout.fault_locator import FaultLocator
 from longstride.rollout.gymnasium_collector import GymnasiumCollector
@@ -121,15 +120,7 @@ def test_a_rollout_of_other_sizes_holds_the_same_steps():
 
 
 def test_an_unfinished_episode_goes_on_with_its_memory_after_a_checkpoint():
-    model, collector, other = shop_model(), shop_collector(3, 50), shop_collector(3, 50)
-    rollout_with(model, collector, 3)
-    records, metadata = collector.state_dict()
-    other.load_state_dict(CollectorState(records, json.loads(json.dumps(metadata))))
-    one, two = (rollout_with(model, each, 3) for each in (collector, other))
-    for (a, *_), (b, *_) in zip(one, two, strict=True):
-        assert a.states.tobytes() == b.states.tobytes()
-        assert a.log_probs.tobytes() == b.log_probs.tobytes()
-    assert any(each.trajectory.states[0].any() for each in one)
+    check_continues(shop_model(), shop_collector(3, 50), shop_collector(3, 50))
 
 
 def test_an_episode_that_is_given_up_leaves_no_memory():
@@ -139,7 +130,7 @@ def test_an_episode_that_is_given_up_leaves_no_memory():
     memory_update(updater, rollout_with(model, collector, 3))
     went_on = [not instance.over for instance in collector._instances]
     for instance in collector._instances:
-        instance.give_up_old_episode()
+        instance.restart_old_episode()
     over = [instance.over for instance in collector._instances]
     assert went_on == [True] * 3
     assert over == [False, True, True]

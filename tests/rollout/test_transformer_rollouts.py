@@ -4,13 +4,12 @@ A chunk begins with steps of context, or, where those would be more than a chunk
 it; the compiled loop is the same, so the second way is had here by saying that there is no context.
 """
 
-import json
 from functools import cache
 
 import numpy as np
 import pytest
 import torch
-from helpers.memory_rollouts import memory_update, memory_updater, rollout_with
+from helpers.memory_rollouts import check_continues, memory_update, memory_updater, rollout_with
 from helpers.toy_runs import SEED, actor_weights
 from helpers.transformer_models import transformer_for
 from oracles.slow_transformer import SlowTransformer
@@ -18,7 +17,7 @@ from oracles.toy_simulators import Shop
 
 from longstride.policies.loaded_policy import LoadedPolicy
 from longstride.policies.spec import PolicySpec
-from longstride.rollout.collector import CollectorState, RolloutPlan
+from longstride.rollout.collector import RolloutPlan
 from longstride.rollout.episode_collector import EpisodeCollector
 from longstride.rollout.fixed_length_collector import FixedLengthCollector
 from longstride.seeding import stream
@@ -142,15 +141,7 @@ def values_of(model, critic, collected):
 
 
 def test_an_unfinished_episode_goes_on_with_its_memory_after_a_checkpoint():
-    model, collector, other = shop_model(), shop_collector(3, 50), shop_collector(3, 50)
-    rollout_with(model, collector, 3)
-    records, metadata = collector.state_dict()
-    other.load_state_dict(CollectorState(records, json.loads(json.dumps(metadata))))
-    one, two = (rollout_with(model, each, 3) for each in (collector, other))
-    for (a, *_), (b, *_) in zip(one, two, strict=True):
-        assert a.states.tobytes() == b.states.tobytes()
-        assert a.log_probs.tobytes() == b.log_probs.tobytes()
-    assert any(each.trajectory.states[0].any() for each in one)
+    check_continues(shop_model(), shop_collector(3, 50), shop_collector(3, 50))
 
 
 def test_a_loaded_policy_does_what_the_rollout_did():

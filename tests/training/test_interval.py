@@ -15,7 +15,7 @@ from longstride.learning.distributed.ranks import ALONE
 from longstride.learning.distributed.shares import share_of
 from longstride.simulators.simulator import Simulator
 from longstride.simulators.spaces import Discrete
-from longstride.training.rewards import Rewards
+from longstride.training.rewards import RewardPipeline
 from longstride.training.run_directory.checkpoint import load_checkpoint
 
 
@@ -98,7 +98,7 @@ def test_an_interval_that_the_simulator_names_is_taken(tmp_path):
 def test_a_run_that_maximised_the_mean_reward_without_a_discount_gets_one():
     """Earlier versions could; their checkpoints have a discount of 1, and the mean reward."""
     settings = SimpleNamespace(gamma=0.0, grow_horizon=False, growth=None, discount_per="decision", horizon=500.0)
-    rewards = Rewards(Worker(), settings, None, share_of(1, 1, 0, 1), ALONE)
+    rewards = RewardPipeline(Worker(), settings, None, share_of(1, 1, 0, 1), ALONE)
     rewards.restore({}, np.zeros(1), {"gamma": 0.9, "interval": 2.0}, episodes_continue=False)
     assert (rewards.gamma, rewards.is_ready) == (0.9, True)
     rewards.restore({}, np.zeros(1), {"gamma": 1.0, "interval": 2.0, "average_reward": -0.3}, episodes_continue=False)

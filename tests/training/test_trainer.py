@@ -379,4 +379,4 @@ def test_a_rollout_in_which_no_episode_ends_has_no_return(tmp_path):
     records = read_metrics(tmp_path / "run")
     assert [r["return"] is None for r in records] == [True, True, False, True]
     assert [r["simulated_episodes"] for r in records] == [0, 0, 3, 0]
-    assert run.trainer.judge.best.value == records[2]["return"]
+    assert run.trainer.best_tracker.best.value == records[2]["return"]

@@ -12,6 +12,7 @@ import pytest
 from commands.test_cli import ROOT, SMALL, TOYS, refused  # noqa: F401
 
 from longstride.cli import main
+from longstride.commands import comparison_folder
 from longstride.commands.ab import runs
 from longstride.commands.ab.side import read_side
 from longstride.own_files.marker import mark_folder
@@ -35,7 +36,7 @@ class FakeRuns:
     def __init__(self):
         self.trained, self.interrupt_at, self.fail_at = [], None, None
 
-    def __call__(self, arguments, log):
+    def __call__(self, arguments, log, stop=None):
         log.write_text("")
         if arguments[1] == "plan":
             return 0, 1.0
@@ -68,7 +69,8 @@ class FakeRuns:
 @pytest.fixture
 def fake_runs(monkeypatch):
     fake = FakeRuns()
-    monkeypatch.setattr(runs, "run_fresh", fake)
+    for module in (runs, comparison_folder):
+        monkeypatch.setattr(module, "run_fresh", fake)
     return fake
 
 

@@ -14,7 +14,7 @@ from helpers.setups import set_up
 
 from longstride.cli import main
 from longstride.commands.plan import time_estimate
-from longstride.commands.plan.card_use import use_in_words
+from longstride.commands.plan.card_use import format_use
 from longstride.commands.plan.report import make_report
 from longstride.commands.plan.time_estimate import iterations_in
 from longstride.config import Config
@@ -59,7 +59,7 @@ def test_the_share_of_the_card_and_what_would_use_more_of_it(desk):
     assert wider.computing > 2 * now.computing, "a wider network needs more arithmetic for each launch"
     assert batch.seconds < now.seconds / 2 and batch.computing > 2 * now.computing, "fewer steps, fewer launches"
     assert instances.samples == 4 * now.samples and instances.seconds > 3 * now.seconds
-    lines = use_in_words(now, "launches", report.use[1:])
+    lines = format_use(now, "launches", report.use[1:])
     assert lines[0].startswith("The card would compute for ")
     assert lines[0].endswith("; launches take longest (predicted).")
     assert "larger minibatches (--batch-size 32768) " in lines[1]

@@ -19,7 +19,7 @@ from helpers.pages import ReportPage
 from scipy.stats import ttest_rel
 
 from longstride.cli import main
-from longstride.commands.sweep import runs
+from longstride.commands import comparison_folder as folder
 from longstride.commands.sweep.limits import Limits
 from longstride.commands.sweep.report import against_base
 from longstride.commands.sweep.runs import Result, parts_done
@@ -86,7 +86,7 @@ class FakeRuns:
 @pytest.fixture
 def fake_runs(monkeypatch):
     fake = FakeRuns()
-    monkeypatch.setattr(runs, "run_fresh", fake)
+    monkeypatch.setattr(folder, "run_fresh", fake)
     return fake
 
 
@@ -197,14 +197,14 @@ def test_poor_trials_are_given_up_unless_told_otherwise(tmp_path, fake_runs, cap
 def test_a_trial_that_is_over_is_not_given_up(tmp_path, fake_runs, monkeypatch):
     """Nothing is saved then, and its score is there."""
     seen = []
-    inner = runs.run_fresh
+    inner = folder.run_fresh
 
     def looks_late(arguments, log, stop=None):
         code = inner(arguments, log)
         seen.append(stop is not None and stop())
         return code
 
-    monkeypatch.setattr(runs, "run_fresh", looks_late)
+    monkeypatch.setattr(folder, "run_fresh", looks_late)
     assert sweep(tmp_path, *RATE, "--trials", 9, "--held-out-seeds", 0) == 0
     assert seen == [False] * 10
     assert {t["state"] for t in result(tmp_path)["trials"]} == {"complete"}
@@ -258,8 +258,10 @@ def test_limits():
 def test_the_horizon_has_an_effect_on_trials(tmp_path, fake_runs, refused, monkeypatch):  # noqa: F811
     """A policy that starts from a rule has a GAMMA of its own, which HORIZON does not change."""
     given = []
-    inner = runs.run_fresh
-    monkeypatch.setattr(runs, "run_fresh", lambda arguments, *rest: given.append(arguments) or inner(arguments, *rest))
+    inner = folder.run_fresh
+    monkeypatch.setattr(
+        folder, "run_fresh", lambda arguments, *rest: given.append(arguments) or inner(arguments, *rest)
+    )
     assert sweep(tmp_path, "--sweep", "horizon=50..500 log", "--trials", 1, "--held-out-seeds", 0) == 0
     assert ["--gamma" in arguments for arguments in given] == [False, True]
     command = ("--mode", "sweep", *BANDIT, "--sweep", "horizon=50..500", "--gamma", "0.9")
@@ -342,7 +344,7 @@ def test_the_parts_of_a_training():
 
 def test_real_trainings_have_a_score_and_the_command_that_is_printed_works_as_typed(tmp_path, monkeypatch, capsys):
     """In this process, where kernels are compiled once."""
-    monkeypatch.setattr(runs, "run_fresh", lambda arguments, log, _: (main(arguments), 1.0 + log.write_text("")))
+    monkeypatch.setattr(folder, "run_fresh", lambda arguments, log, _: (main(arguments), 1.0 + log.write_text("")))
     monkeypatch.chdir(tmp_path)
     directory = tmp_path / "my runs"
     flags = (*SMALL[2:], "--training-episodes", 2, "--evaluation-episodes", 2, *RATE, "--held-out-seeds", 0)

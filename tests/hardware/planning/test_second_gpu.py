@@ -3,7 +3,7 @@
 import pytest
 
 from longstride.hardware.planning.gpu_catalog import find_card
-from longstride.hardware.planning.second_gpu import SecondGpu, in_words, second_gpu
+from longstride.hardware.planning.second_gpu import SecondGpu, format_second_gpu, second_gpu
 from longstride.hardware.planning.work import Work
 
 H200 = find_card("H200")
@@ -49,4 +49,4 @@ def test_each_step_exchanges_all_gradients():
     ],
 )
 def test_the_verdict_in_words(saved, exchange, instances, sentence):
-    assert in_words(SecondGpu(1.0, saved, exchange), instances).startswith(sentence)
+    assert format_second_gpu(SecondGpu(1.0, saved, exchange), instances).startswith(sentence)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longstride.hardware.planning.update_memory import LARGEST_BATCH, SAFETY, auto_batch_size, workspace_bytes
+from longstride.learning.batch.critic_values import _values
 from longstride.learning.device_transfer import upload
-from longstride.learning.prepare_batch import _values
 from longstride.learning.step_costs.columns import column_bytes
 from longstride.learning.step_costs.update_memory import bytes_of_a_sample, estimate_memory, fixed_bytes
 from longstride.policies.parameter_layout import layout_of

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from helpers.memory_models import memory_model, memory_spec, some_begins
+from helpers.memory_models import memory_model, memory_spec, observed, play_compiled, some_begins
 from helpers.toy_runs import actor_weights
 from oracles.slow_memory import SlowNetwork
 
@@ -38,25 +38,10 @@ def compiled(name):
     return model, params, build_network(model.spec)
 
 
-def observed(spec, steps, seed=0):
-    """Return observations of which some are clipped and some are zero."""
-    observations = np.random.default_rng(seed).normal(0, 3, (steps, spec.observation_size)).astype(np.float32)
-    observations[::7] *= np.float32(100.0)
-    observations[1::5, ::2] = 0.0
-    return observations
-
-
 def played(name, observations, begins, start):
     """Return the compiled outputs and the state after the last step."""
-    _, params, network = compiled(name)
-    scratch, state = workspace(CASES[name]), start.copy()
-    outputs = []
-    for observation, begin in zip(observations, begins[:, 0], strict=True):
-        state[begin] = 0.0
-        network.load(params, observation, scratch, 0)
-        network.advance(params, state[None], np.zeros(1, np.int64), scratch, 1)
-        outputs.append(network.outputs(scratch, 0).copy())
-    return np.stack(outputs), state
+    state = start.copy()
+    return play_compiled(*compiled(name), observations, begins, state), state
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -1,11 +1,12 @@
 """A transformer's compiled step against torch and the formulas, over many times its window; instances side by side."""
 
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
 import torch
-from helpers.memory_models import memory_model, some_begins
+from helpers.memory_models import memory_model, play_compiled, some_begins
+from helpers.memory_models import observed as observed_of
 from helpers.toy_runs import actor_weights
 from helpers.transformer_models import transformer_spec
 from oracles.slow_transformer import SlowTransformer
@@ -33,24 +34,12 @@ def compiled(name):
     return model, params, build_network(model.spec)
 
 
-def observed(spec, steps, seed=0):
-    """Return observations of which some are clipped and some are zero."""
-    observations = np.random.default_rng(seed).normal(0, 2, (steps, spec.observation_size)).astype(np.float32)
-    observations[::7] *= np.float32(100.0)
-    observations[1::5, ::2] = 0.0
-    return observations
+observed = partial(observed_of, spread=2)
 
 
 def played(name, observations, begins, state):
     """Return the compiled outputs; the state becomes that after the last step."""
-    _, params, network = compiled(name)
-    scratch, outputs = workspace(CASES[name]), []
-    for observation, begin in zip(observations, begins[:, 0], strict=True):
-        state[begin] = 0.0
-        network.load(params, observation, scratch, 0)
-        network.advance(params, state[None], np.zeros(1, np.int64), scratch, 1)
-        outputs.append(network.outputs(scratch, 0).copy())
-    return np.stack(outputs)
+    return play_compiled(*compiled(name), observations, begins, state)
 
 
 def by_torch(model, observations, begins, state):

@@ -92,6 +92,6 @@ def test_two_processes_that_share_what_they_find_play_the_same(rollouts, weights
     for _ in range(ROUNDS):
         rollouts_of_halves, shared = [played(half, weights, 1)[0] for half in halves], [half.part for half in halves]
         for half in halves:
-            half.settle(any(each.terminated for each in halves), shared)
+            half.restart_old_episodes(any(each.terminated for each in halves), shared)
         found.append(rollouts_of_halves[0] + rollouts_of_halves[1])
     assert same(rollouts, found)

@@ -110,8 +110,8 @@ def test_environments_continue_where_they_are_or_elsewhere(lost, lag):
     for number in range(4):
         assert_same(copied(hosts.collect(weights, 3 * number, 3)[0]), copied(local.collect(weights, 0, 3)[0]))
         assert hosts.state_dict().metadata == local.state_dict().metadata
-        opened = [each.environment for each in pool._player._parts.collector._instances]
+        opened = [each.environment for each in pool._player._runner.collector._instances]
         if lost:
             pool._player.begin(simulator, model.spec, plan, 0)
-            assert opened[0] is not pool._player._parts.collector.instance(0).environment
+            assert opened[0] is not pool._player._runner.collector.instance(0).environment
     hosts.close()

@@ -7,10 +7,10 @@ import pytest
 pytest.importorskip("pydantic")
 
 from longstride.rollout.hosts import ray_pool
+from longstride.rollout.hosts.host_compatibility import code_here
 from longstride.rollout.hosts.pool import Host
 from longstride.rollout.hosts.ray_cluster import Place
 from longstride.rollout.hosts.ray_pool import RayPool
-from longstride.rollout.hosts.same_code import code_here
 
 
 @pytest.mark.parametrize(

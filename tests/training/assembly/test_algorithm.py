@@ -22,7 +22,7 @@ class Own(SimpleNamespace):
     """An algorithm of a program, which changes none of the coefficients."""
 
     def __init__(self, usual):
-        super().__init__(**{name: None for name in ("needs_critic", "dependent", "learns_from_all", "terms")})
+        super().__init__(**{name: None for name in ("needs_critic", "group_size", "learns_from_all", "terms")})
         self.coefficients, self.targets, self.loss = Bonus(0.3), usual.targets, usual.loss
 
 

@@ -17,7 +17,14 @@ from longstride.policies.families.transformer.family import block
 from longstride.settings import Settings, load_settings
 from longstride.simulators.loading import LoadedSimulator, load_simulator
 from longstride.training.assembly.plan import plan_run
-from longstride.training.assembly.presets import PRESETS, WITH_PRIOR, complete, with_defaults, with_preset, with_prior
+from longstride.training.assembly.presets import (
+    PRESETS,
+    WITH_PRIOR,
+    apply_prior_defaults,
+    complete,
+    with_defaults,
+    with_preset,
+)
 from longstride.training.run_directory.metrics_log import read_metrics
 from longstride.training.time_budget import NO_LIMIT
 
@@ -124,7 +131,7 @@ def test_an_unknown_preset_is_a_sentence(capsys):
 def test_a_policy_that_starts_from_a_rule_has_defaults_of_its_own():
     """The loan desk's does, the bandit's does not; a value that somebody chose stays."""
     loan_desk = load_simulator("process").simulator
-    found = with_prior(Settings(Config(gamma=0.9), {"num_epochs": "flag"}), loan_desk)
+    found = apply_prior_defaults(Settings(Config(gamma=0.9), {"num_epochs": "flag"}), loan_desk)
     config, sources, (line,) = found.config, found.sources, found.notes
     assert (config.grow_rollouts, config.gae_lambda, config.batch_size) == (False, 0.97, 1024)
     assert (config.gamma, config.num_epochs) == (0.9, Config().num_epochs)
@@ -134,7 +141,7 @@ def test_a_policy_that_starts_from_a_rule_has_defaults_of_its_own():
     assert line.startswith(
         "The policy starts from a rule of the simulator, so these settings differ from the usual defaults: GROW_"
     )
-    assert with_prior(Settings(Config()), Bandit()) == Settings(Config())
+    assert apply_prior_defaults(Settings(Config()), Bandit()) == Settings(Config())
 
 
 def test_a_policy_with_a_rule_plays_whole_episodes_of_about_62000_steps():
@@ -143,7 +150,7 @@ def test_a_policy_with_a_rule_plays_whole_episodes_of_about_62000_steps():
     def chosen(steps, sources=None, **values):
         ruled = Bandit()
         ruled.initial_logits, ruled.expected_steps = [0.0] * 4, steps
-        return with_prior(Settings(Config(**values), sources or {}), ruled).config.num_envs
+        return apply_prior_defaults(Settings(Config(**values), sources or {}), ruled).config.num_envs
 
     assert [chosen(steps) for steps in (62_000, 27_500, 5_000, 500_000, 10)] == [1, 2, 12, 1, 1024]
     assert chosen(62_000, algorithm="grpo") == 8
@@ -158,7 +165,7 @@ def test_a_rollout_whose_size_nobody_named_takes_at_most_4_gib():
     def chosen(steps, size=100_000, **values):
         ruled = Bandit()
         ruled.initial_logits, ruled.expected_steps, ruled.observation_size = [0.0] * 4, steps, size
-        found = with_prior(Settings(Config(**values)), ruled)
+        found = apply_prior_defaults(Settings(Config(**values)), ruled)
         return found.config.num_envs, found.config.rollout_steps, list(found.notes[1:])
 
     episodes, steps, (line,) = chosen(1_000)
@@ -239,3 +246,19 @@ def test_settings_are_completed_once_in_one_order():
     assert (alone.config.training_episodes, alone.settings.sources["training_episodes"]) == (NO_LIMIT, "time_budget")
     plain = complete(replace(load_settings(None, flags), is_complete=True), desk)
     assert (plain.config.num_epochs, plain.config.batch_size, plain.settings.notes) == (5, Config().batch_size, ())
+
+
+def test_a_number_of_steps_is_the_length_of_a_run_whatever_an_iteration_is():
+    bandit = LoadedSimulator(Bandit(), {})
+
+    def length(**flags):
+        setup = complete(load_settings(None, flags), bandit)
+        return setup.config.training_episodes, setup.settings.sources["training_episodes"]
+
+    fixed = {"num_envs": "2", "rollout_steps": "100"}  # 200 steps an iteration
+    assert length(**fixed, total_steps="1000") == (5, "total_steps")
+    assert length(**fixed, total_steps="1001", preset="standard", time_budget="1h") == (6, "total_steps")
+    assert length(total_steps="1000000") == (20, "total_steps"), "units of 50,000 steps, as rollouts grow"
+    assert length(**fixed) == (50, "default")
+    setup = complete(load_settings(None, {**fixed, "total_steps": "1000"}), bandit)
+    assert "TOTAL_STEPS sets TRAINING_EPISODES = 5, about 200 steps each." in setup.settings.notes

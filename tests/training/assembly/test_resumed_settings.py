@@ -95,6 +95,13 @@ def test_a_run_without_its_time_budget_has_an_end(resume):
     assert named.config.training_episodes == 7
 
 
+def test_a_run_of_some_steps_goes_on_for_the_iterations_that_a_flag_names(resume):
+    by_steps = {"values": {"training_episodes": 5}, "sources": {"training_episodes": "total_steps"}}
+    found = resume({}, {"total_steps": "1000"}, {}, {"training_episodes": "7"}, **by_steps).config
+    assert (found.training_episodes, found.total_steps) == (7, 0)
+    assert resume({}, {"total_steps": "1000"}, {}, {"total_steps": "2000"}, **by_steps).config.total_steps == 2000
+
+
 def test_resumes_that_change_what_is_learned_are_kept(tmp_path):
     def wrote(config, resumed):
         content = {"values": json.loads(json.dumps(config.model_dump())), "resumed": resumed}

@@ -27,6 +27,7 @@ from longstride.training.evaluation.periodic import PeriodicEvaluation, unasked_
 from longstride.training.record import Best
 from longstride.training.run_directory.checkpoint import load_checkpoint
 from longstride.training.run_directory.metrics_log import MetricsLog, read_metrics
+from longstride.training.trainer import Trainer
 
 EPISODES, SEED = 5, 4
 SHOP = {
@@ -212,9 +213,9 @@ def test_a_run_whose_rollouts_grow_is_evaluated_unasked(tmp_path):
     assert "best heuristic" not in printed
     assert "The policy of the run is " in printed
     facts = load_checkpoint(tmp_path / "unasked" / "checkpoints" / "best")[1]
-    assert (facts["best_judged_by"], facts["best"]) == ("evaluations", run.trainer.judge.best.value)
+    assert (facts["best_judged_by"], facts["best"]) == ("evaluations", run.trainer.best_tracker.best.value)
     trained = sum(r["steps"] for r in read_metrics(tmp_path / "unasked"))
-    assert 256 * 8 + run.trainer.judge.chosen.steps <= trained / 10, "together"
+    assert 256 * 8 + run.trainer.best_tracker.chosen.steps <= trained / 10, "together"
     without_asking(tmp_path / "never", evaluate_every=0)
     first, second = (load_checkpoint(tmp_path / name)[0] for name in ("unasked", "never"))
     assert all(torch.equal(first[name], second[name]) for name in second)
@@ -222,15 +223,15 @@ def test_a_run_whose_rollouts_grow_is_evaluated_unasked(tmp_path):
 
 
 def test_a_resumed_run_chooses_the_same_policy(tmp_path):
-    """200,000 steps: a stop between two evaluations, and other threads, change neither candidates nor choice."""
-    length = {"training_episodes": 4, "actor_hidden_size": 8}
+    """100,000 steps: a stop between two evaluations, and other threads, change neither candidates nor choice."""
+    length = {"training_episodes": 2, "actor_hidden_size": 8, "num_epochs": 1, "batch_size": 256}
     straight, printed = without_asking(tmp_path / "straight", **length)
-    without_asking(tmp_path / "run", stop_after=9, **length)
+    without_asking(tmp_path / "run", stop_after=7, **length)
     resumed, later = without_asking(tmp_path / "run", resume=True, simulation_threads=2, **length)
     chosen = [line for line in printed.splitlines() if line.startswith("The policy of the run is ")]
     assert len(chosen) == 1
     assert chosen[0] in later.splitlines()
-    ours, other = resumed.trainer.judge, straight.trainer.judge
+    ours, other = resumed.trainer.best_tracker, straight.trainer.best_tracker
     assert ours.state_dict()[1] == other.state_dict()[1]
     assert ours.chosen.steps == other.chosen.steps
     assert (ours.chosen.candidate.params == other.chosen.candidate.params).all()
@@ -238,6 +239,12 @@ def test_a_resumed_run_chooses_the_same_policy(tmp_path):
         (a, b), (c, d) = (load_checkpoint(tmp_path / run / "checkpoints" / which) for run in ("run", "straight"))
         assert a.keys() == c.keys() and all(torch.equal(a[name], c[name]) for name in c)
         assert (b["iteration"], b["best"], b.get("judge")) == (d["iteration"], d["best"], d.get("judge"))
+
+
+@pytest.fixture
+def uncompiled(monkeypatch):
+    """Compile nothing for runs that do not train."""
+    monkeypatch.setattr(Trainer, "compile", lambda trainer: 0.0)
 
 
 @pytest.mark.parametrize(
@@ -248,11 +255,11 @@ def test_a_resumed_run_chooses_the_same_policy(tmp_path):
         {"simulator": "process", "grow_rollouts": True},
     ],
 )
-def test_other_runs_are_not_evaluated_unasked(tmp_path, changes):
+def test_other_runs_are_not_evaluated_unasked(tmp_path, changes, uncompiled):
     values = {**SHOP, **GROWING, "run_directory": str(tmp_path / "run")}
     sources = dict.fromkeys(changes, "flag")
     run = build_run(Settings(Config(**values | changes), sources), False, lambda text: None)
-    assert run.trainer.judge._evaluation is None
+    assert run.trainer.best_tracker._evaluation is None
     if "simulator" in changes:
         assert run.trainer.length.steps is not None
 
@@ -261,11 +268,13 @@ def test_other_runs_are_not_evaluated_unasked(tmp_path, changes):
     ("training_episodes", "count", "evaluated"),
     [(39, 0, False), (40, 0, True), (159, 0, True), (160, 1, True), (1_000, 8, True)],
 )
-def test_a_process_is_evaluated_in_whole_episodes_where_the_run_is_long(tmp_path, training_episodes, count, evaluated):
+def test_a_process_is_evaluated_in_whole_episodes_where_the_run_is_long(
+    tmp_path, training_episodes, count, evaluated, uncompiled
+):
     """A tenth of 40 episodes of the loan desk, of 62,000 steps each, compares the last policy with the first."""
     values = {"simulator": "process", "run_directory": str(tmp_path / "run"), "device": "cpu"}
     run = build_run(Settings(Config(**values, training_episodes=training_episodes)), False, lambda text: None)
-    evaluation = run.trainer.judge._evaluation
+    evaluation = run.trainer.best_tracker._evaluation
     assert (evaluation is not None) == evaluated
     if evaluation is not None:
         total = training_episodes * run.trainer.simulator.expected_steps

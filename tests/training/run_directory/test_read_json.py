@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from longstride.cli import main
-from longstride.commands.track.tracker import read_sent
 from longstride.config import Config
 from longstride.errors import UserError
 from longstride.settings import Settings
@@ -21,6 +20,7 @@ from longstride.training.run_directory.directory import RunDirectory, checkpoint
 from longstride.training.run_directory.metrics_log import read_metrics, whole_records
 from longstride.training.run_directory.plots import curve_of, read_evaluation
 from longstride.training.run_directory.read_json import parse_json
+from longstride.training.tracking.tracking import _read
 
 DEEP = "[" * 100_000 + "]" * 100_000
 JSON = st.recursive(
@@ -103,7 +103,7 @@ def test_what_a_service_has_is_read_or_refused(tmp_path_factory, content):
     path = tmp_path_factory.getbasetemp() / "tracking-wandb.json"
     path.write_text(json.dumps(content))
     try:
-        assert read_sent(path, "here").iteration >= 0
+        assert isinstance(_read(path), dict)
     except UserError as error:
         assert str(error) == f"{path} is damaged; remove it to send the run anew."
 

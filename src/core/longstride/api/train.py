@@ -102,8 +102,7 @@ def train(
             although it has changed since.
         exist_ok: whether a run that is in the run directory already is removed, so that the same call can be made
             again. Other files there stay.
-        callbacks: objects whose ``on_iteration`` and ``on_evaluation`` see the records, as :class:`Callback` says, or
-            functions for ``on_iteration``.
+        callbacks: objects with methods of :class:`Callback`, which see the records, or functions for ``on_iteration``.
         algorithm: function that takes the algorithm of the settings and returns another, such as one with a further
             term of the loss. A run that is resumed needs the same.
         network: network of the policy, in place of ``policy_network``.
@@ -139,11 +138,11 @@ def _trained(simulator: Any, settings: Settings, options: TrainOptions, quiet: b
     console, begin = console_for(quiet), partial(_begin, simulator, settings, options)
     with kept_output(), _same_torch_threads(), open_training(settings, options, begin, say_on(console)) as training:
         signals = [signal.SIGINT] if training.ranks.size == 1 else ending_signals()  # torchrun passes on all of them
-        completed = training.train(console, *signals)
-    run, say, loaded = training.run, training.say, training.start.loaded
+        completed, run, say = training.train(console, *signals), training.run, training.say
+        if wants_report(not options.report) and training.is_first:
+            report_at_the_end(run.directory, say, run.trainer.simulator)
+    loaded = training.start.loaded
     assert loaded is not None
-    if wants_report(not options.report) and training.is_first:
-        report_at_the_end(run.directory, say, run.trainer.simulator)
     done = run.trainer.iteration
     if completed:
         say(f"Trained {counted(done, 'iteration')}; everything is in {run.directory}.")

@@ -90,7 +90,7 @@ def open_training(given: Settings, options: TrainOptions, begin: Begin, say: Say
         try:
             yield Training(start, run, ranks, say)
         finally:
-            for line in close_all(run.trainer.simulator):
+            for line in [*run.trainer.observer.end(), *close_all(run.trainer.simulator)]:
                 say(line)
 
 

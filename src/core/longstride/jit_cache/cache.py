@@ -26,9 +26,9 @@ from numba.core.errors import NumbaExperimentalFeatureWarning
 from numba.core.serialize import dumps
 
 from longstride.jit_cache.fingerprint import fingerprint, frozen_values
-from longstride.jit_cache.one_unit import compile_as_one_unit
 from longstride.jit_cache.source_digest import UnhashableError
 from longstride.jit_cache.store import UnusableFolderError, open_folder, read, usual_folder, write
+from longstride.jit_cache.whole_kernel import compile_whole_kernel
 
 VARIABLE = "LONGSTRIDE_KERNEL_CACHE"
 """Environment variable: whether kernels are kept, or the folder to use."""
@@ -70,7 +70,7 @@ def cached(kernel: F) -> F:
     dispatcher: Any = kernel
     if _IS_COUNTED and isinstance(kernel, Dispatcher) and not isinstance(dispatcher._cache, _KernelCache):
         dispatcher._cache = _KernelCache(dispatcher)
-        compile_as_one_unit(dispatcher)
+        compile_whole_kernel(dispatcher)
     return kernel
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from longstride.learning.distributed.ranks import ALONE, Ranks
 from longstride.policies.networks import ActorCritic
+from longstride.rollout.trajectory import Trajectory
 
 _ROWS = 1_024
 
@@ -37,6 +38,12 @@ def some_rows(arrays: Sequence[np.ndarray], ranks: Ranks = ALONE) -> np.ndarray:
     """Return about 1,024 rows, [B, ...], of all ranks' arrays, [T_i, ...] of each trajectory here."""
     rows = sum(ranks.gather(sum(map(len, arrays))))
     return np.concatenate(ranks.gather(np.concatenate([each[:: max(rows // _ROWS, 1)] for each in arrays])))
+
+
+def health_on(model: ActorCritic, trajectories: Sequence[Trajectory], ranks: Ranks) -> PolicyHealth:
+    """Return the figures of the actor of a model on the CPU on some observations of all ranks' trajectories."""
+    rows = [(t.observations[: t.steps], t.masks) for t in trajectories]
+    return policy_health(model, *(some_rows(each, ranks) for each in zip(*rows, strict=True)))
 
 
 @torch.no_grad()

@@ -12,6 +12,8 @@ from torch import Tensor
 from longstride.hardware.types import Execution, Precision
 from longstride.learning.advantages import compile_advantages
 from longstride.learning.algorithms.interface import Algorithm, RolloutBatch, Samples
+from longstride.learning.batch.prepare import Prepared, prepare_batch
+from longstride.learning.batch.upload import upload_rollout
 from longstride.learning.device_transfer import DeviceBuffers, ModelTransfer, synchronise
 from longstride.learning.distributed.minibatch_drawer import MinibatchDrawer
 from longstride.learning.distributed.ranks import ALONE, Ranks
@@ -19,7 +21,6 @@ from longstride.learning.divergence import DivergenceGuard
 from longstride.learning.gradient_noise import GradientNoise, gradient_noise
 from longstride.learning.memory.chunks import ChunkRows, chunk_rows
 from longstride.learning.minibatches import Minibatches, minibatch_shape
-from longstride.learning.prepare_batch import Prepared, prepare_batch, upload_rollout
 from longstride.learning.reference_penalty import Penalty
 from longstride.learning.schedule import Coefficients
 from longstride.learning.step_selection.autotune import StepRunner
@@ -251,7 +252,7 @@ class Updater:
     ) -> GradientNoise | None:
         """Return the noise of the actor's gradient over the rollout, from the parts that are independent."""
         counts = [t.steps for t in rollout.trajectories] if chunks is None else chunks.counts.tolist()
-        indices, size = torch.arange(sum(counts), device=self.device), self.algorithm.dependent
+        indices, size = torch.arange(sum(counts), device=self.device), self.algorithm.group_size
         parts = torch.split(indices, [sum(counts[k : k + size]) for k in range(0, len(counts), size)])
         return gradient_noise((self.stepper.actor_gradient(samples, part) for part in parts), self.ranks.sums)
 

@@ -5,11 +5,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+import numpy as np
+
 from longstride.policies.compiled.network import Network
+from longstride.simulators.simulator import Simulator
 from longstride.simulators.spaces import ActionSpace, Box
 
 CHUNK = 128
 """Steps, one after another, that a policy with memory learns from together."""
+
+Rule = np.ndarray | None
+"""Preferences of an untrained policy, float[n]; None where they are 0."""
 
 Matrices = list[tuple[int, int]]
 """Rows and columns of weight matrices, in their order."""
@@ -49,6 +55,19 @@ class Family:
 
     def __repr__(self) -> str:
         return self.name
+
+    @property
+    def joint_steps(self) -> str:
+        """Why nothing can be asked about a single step by itself, a phrase; empty if it can."""
+        if self.scores_actions:
+            return "scores lists of actions"
+        return "learns from many steps together" if self.memory else ""
+
+    def rules_of(self, simulator: Simulator) -> tuple[Rule, Rule]:
+        """Return the rules of a simulator from which a policy may start: logits, and weights of what it is shown."""
+        if self.scores_actions:
+            return None, simulator.initial_description_weights
+        return simulator.initial_logits, simulator.initial_feature_weights
 
 
 @dataclass(frozen=True)

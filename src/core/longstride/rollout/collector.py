@@ -80,7 +80,7 @@ class Collector(Protocol):
     simulator: Simulator  # simulator whose episodes are collected
     spec: PolicySpec  # architecture of the policy
     plan: RolloutPlan  # size of a rollout and its random streams
-    part: Any = None  # what the last rollout adds to exploring starts, for :meth:`settle`
+    part: Any = None  # what the last rollout adds to exploring starts, for :meth:`restart_old_episodes`
 
     def collect(
         self, actor_params: np.ndarray, first_episode: int, count: int
@@ -104,7 +104,7 @@ class Collector(Protocol):
     def terminated(self) -> bool:
         """Whether any episode so far was terminated, and not cut; False where episodes are played whole."""
 
-    def settle(self, terminated: bool, parts: Sequence[Any] = ()) -> None:
+    def restart_old_episodes(self, terminated: bool, parts: Sequence[Any] = ()) -> None:
         """Let instances give up old episodes, unless an episode of any process was terminated.
 
         Parts are what the rollout of all processes adds to exploring starts.
@@ -171,7 +171,7 @@ def in_threads(threads: int, function: Callable[[S], T], items: Iterable[S]) -> 
         return list(pool.map(function, items))
 
 
-def gives_up(plan: RolloutPlan, index: int, number: int, age: int, oldest: int) -> bool:
+def restarts(plan: RolloutPlan, index: int, number: int, age: int, oldest: int) -> bool:
     """Return whether an instance begins another episode between two rollouts, as this one is too old.
 
     The index is that among the instances of all processes, ``oldest`` the age of a whole episode now.

@@ -22,7 +22,7 @@ from longstride.rollout.collector import (
     in_threads,
 )
 from longstride.rollout.fault_locator import ReplayedInstance, StepSnapshot
-from longstride.rollout.loop_arrays import generator_places, new_loop_arrays, with_more_room, zeros_apart
+from longstride.rollout.loop_arrays import generator_places, new_loop_arrays, with_more_capacity, zeros_apart
 from longstride.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
 from longstride.seeding import stream
 from longstride.simulators.compile_errors import naming_the_episode
@@ -54,7 +54,7 @@ class EpisodeCollector(Collector):
             spec,
             simulator.max_steps,
             new=lambda shape, dtype: new((plan.instances, *shape), dtype),
-            beside=lambda shape, dtype: np.empty((plan.instances, *shape), dtype),
+            host_only=lambda shape, dtype: np.empty((plan.instances, *shape), dtype),
         )
 
     def collect(
@@ -71,7 +71,7 @@ class EpisodeCollector(Collector):
         """False: nothing depends on it."""
         return False
 
-    def settle(self, terminated: bool, parts: Sequence[Any] = ()) -> None:
+    def restart_old_episodes(self, terminated: bool, parts: Sequence[Any] = ()) -> None:
         """Do nothing: episodes are played whole."""
 
     def resize(self, steps: int) -> None:
@@ -98,7 +98,7 @@ class EpisodeCollector(Collector):
         """Return the memory for the trajectory of an instance."""
         return self._select(index)
 
-    def give_room(self, index: int, features: np.ndarray) -> None:
+    def set_capacity(self, index: int, features: np.ndarray) -> None:
         """Let an instance use other memory for its lists of feasible actions, which needed more."""
         self._longer[index] = features
 
@@ -128,7 +128,7 @@ class EpisodeCollector(Collector):
         with naming_the_episode(self.simulator, lambda: names[arrays.playing[0]]):
             self._loop(*arguments)
             while arrays.statuses[0] == LISTS_FULL:  # an episode with lists is alone in its group
-                arrays = with_more_room(arrays, self._allocate)
+                arrays = with_more_capacity(arrays, self._allocate)
                 self._longer[group[0]] = arrays.rows.features[0]
                 self._loop(*arguments[:-1], arrays)
         for name, row, status in zip(names, arrays.next_rows, arrays.statuses, strict=True):

@@ -20,15 +20,15 @@ from longstride.rollout.collector import (
     RolloutPlan,
     bytes_of_size,
     compile_loop,
-    gives_up,
     in_threads,
     record_name,
+    restarts,
     snapshot_of,
 )
 from longstride.rollout.exploring.exploration import EXCURSION, Part, Played, exploring_of
 from longstride.rollout.fault_locator import ReplayedInstance, generator_in, load_record, record_of
-from longstride.rollout.fill import fill
-from longstride.rollout.loop_arrays import LoopArrays, generator_places, new_loop_arrays, with_more_room
+from longstride.rollout.fill_rollout import fill
+from longstride.rollout.loop_arrays import LoopArrays, generator_places, new_loop_arrays, with_more_capacity
 from longstride.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
 from longstride.seeding import stream
 from longstride.simulators.compile_errors import naming_the_episode
@@ -86,7 +86,7 @@ class FixedLengthCollector(Collector):
     def end_rollout(self, count: int) -> None:
         """Take some instances that have played to where they begin the next rollout."""
         if not self.plan.of:
-            self.settle(self.terminated, [self.part])
+            self.restart_old_episodes(self.terminated, [self.part])
         if self.plan.group_size > 1:
             self._gather(count)
 
@@ -95,13 +95,13 @@ class FixedLengthCollector(Collector):
         """Whether any episode of its instances so far was terminated, and not cut."""
         return any(instance.terminated for instance in self._instances)
 
-    def settle(self, terminated: bool, parts: Sequence[Part | None] = ()) -> None:
+    def restart_old_episodes(self, terminated: bool, parts: Sequence[Part | None] = ()) -> None:
         """Learn what was found; let instances give up old episodes, unless ends have a meaning: one was terminated."""
         self.exploring.learn(parts, terminated)
         self.part = None
         if not terminated:
             for instance in self._instances:
-                instance.give_up_old_episode()
+                instance.restart_old_episode()
 
     def _gather(self, count: int) -> None:
         """Bring the members of each group to where its first one is."""
@@ -168,7 +168,7 @@ class Instance:
     def __init__(self, collector: FixedLengthCollector, index: int, new: Allocate) -> None:
         self._collector, self.index, self._allocate = collector, index, new
         self._simulator, steps, spec = collector.simulator, collector.plan.steps, collector.spec
-        self.trajectory = self._room = allocate(spec, steps, new, steps, allocate_plain)
+        self.trajectory = self._capacity = allocate(spec, steps, new, steps, allocate_plain)
         self.states, rows = new_state(self._simulator), self.trajectory.select(None)
         self._arrays = new_loop_arrays(rows, spec, self.states, collector.exploring.finds(self.states))
         self._generators = generator_in({}), generator_in({})
@@ -185,7 +185,7 @@ class Instance:
 
     def resize(self, steps: int) -> None:
         """Fill the first rows of the memory from now on."""
-        self.trajectory = self._room.shortened(steps)
+        self.trajectory = self._capacity.shortened(steps)
         self._arrays = self._with_rows(self.trajectory)
 
     def _with_rows(self, trajectory: Trajectory) -> LoopArrays:
@@ -193,9 +193,9 @@ class Instance:
         rows = trajectory.select(None)
         return self._arrays._replace(rows=rows._replace(actions=rows.actions.reshape(1, trajectory.steps, -1)))
 
-    def give_room(self, features: np.ndarray) -> None:
+    def set_capacity(self, features: np.ndarray) -> None:
         """Use other memory for the lists of feasible actions, which needed more."""
-        self._room = self._room._replace(features=features)
+        self._capacity = self._capacity._replace(features=features)
         self.resize(self.trajectory.steps)
 
     def begin_episode(self) -> None:
@@ -209,10 +209,10 @@ class Instance:
         archived = next(self._starts)
         self.states[0], self.age = archived.state, archived.age
 
-    def give_up_old_episode(self) -> None:
+    def restart_old_episode(self) -> None:
         """Let the next rollout begin another episode where this one is too old."""
         limits = self._collector.plan, self.index, self.number, self.age, self._collector.exploring.oldest
-        self.over = self.over or gives_up(*limits)
+        self.over = self.over or restarts(*limits)
 
     def collect_steps(self, actor_params: np.ndarray, begin: int) -> int:
         """Continue the episode to its end or to the last row, an excursion to its last step; return the row after."""
@@ -233,8 +233,8 @@ class Instance:
         with self._named():
             self._collector.loop(*self.arguments(actor_params))
             while arrays.statuses[0] == LISTS_FULL:
-                self._arrays = arrays = with_more_room(arrays, self._allocate)
-                self._room = self._room._replace(features=arrays.rows.features[0])
+                self._arrays = arrays = with_more_capacity(arrays, self._allocate)
+                self._capacity = self._capacity._replace(features=arrays.rows.features[0])
                 self.trajectory = self.trajectory._replace(features=arrays.rows.features[0])
                 self._collector.loop(*self.arguments(actor_params))
         row, self.age, self.total = int(arrays.next_rows[0]), int(arrays.ages[0]), self.total + float(arrays.rewards[0])

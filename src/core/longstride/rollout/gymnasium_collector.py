@@ -11,7 +11,7 @@ from longstride.policies.compiled.forward import new_policy_states
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.collector import Collector, CollectorState, EpisodeOutcome, InstanceTrajectory, RolloutPlan
 from longstride.rollout.fault_locator import ReplayedInstance, received_action
-from longstride.rollout.fill import fill
+from longstride.rollout.fill_rollout import fill
 from longstride.rollout.single_step_policy import PolicySlot, build_step_policy
 from longstride.rollout.trajectory import Allocate, allocate, allocate_plain
 from longstride.seeding import stream
@@ -71,7 +71,7 @@ class GymnasiumCollector(Collector):
         """False: nothing depends on it."""
         return False
 
-    def settle(self, terminated: bool, parts: Sequence[Any] = ()) -> None:
+    def restart_old_episodes(self, terminated: bool, parts: Sequence[Any] = ()) -> None:
         """Do nothing: environments are never restarted in the middle of an episode."""
 
     def resize(self, steps: int) -> None:
@@ -101,7 +101,7 @@ class EnvironmentInstance:
     def __init__(self, collector: GymnasiumCollector, index: int, new: Allocate) -> None:
         self._collector, self._index, spec, steps = collector, index, collector.spec, collector.plan.steps
         self._drawn: list[np.ndarray] = []
-        self.trajectory = self._room = allocate(spec, steps, new, steps, allocate_plain)
+        self.trajectory = self._capacity = allocate(spec, steps, new, steps, allocate_plain)
         self.trajectory.elapsed[:] = self.trajectory.control_variate[:] = 0.0
         self.number, self.over, self._total, self._fresh = -1, True, 0.0, 0
         self._policy_state = new_policy_states(spec, 1)[0]
@@ -119,7 +119,7 @@ class EnvironmentInstance:
 
     def resize(self, steps: int) -> None:
         """Fill the first rows of the memory from now on."""
-        self.trajectory = self._room.shortened(steps)
+        self.trajectory = self._capacity.shortened(steps)
 
     def slot(self, actor_params: np.ndarray) -> PolicySlot:
         """Return the policy's place at this environment."""

@@ -60,7 +60,7 @@ def generator_places(pairs: Sequence[Generators]) -> tuple[Generators, ...]:
     return (*pairs, *[pairs[-1]] * (-len(pairs) % _PLACES))
 
 
-def with_more_room(arrays: LoopArrays, new: Allocate) -> LoopArrays:
+def with_more_capacity(arrays: LoopArrays, new: Allocate) -> LoopArrays:
     """Return the arrays of one instance with room for half as many further feasible actions; the loop goes on there."""
     rows, t = arrays.rows, int(arrays.next_rows[0])
     used, old = int(rows.feasible[0, t - 1, 0]) if t else 0, rows.features

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit, typeof
 from numba.experimental import jitclass  # type: ignore[attr-defined]
 
-from longstride.jit_cache.one_unit import compile_as_one_unit
+from longstride.jit_cache.whole_kernel import compile_whole_kernel
 from longstride.policies.compiled.forward import build_forward, workspace
 from longstride.policies.compiled.sampling import build_sampling, row_of
 from longstride.policies.parameter_layout import log_std_offset
@@ -91,7 +91,7 @@ def build_step_policy(spec: PolicySpec) -> StepPolicy:
             handle.drawn[t, :] = action
         return status
 
-    return StepPolicy(_build_new_slot(spec), compile_as_one_unit(sample), compile_as_one_unit(greedy))
+    return StepPolicy(_build_new_slot(spec), compile_whole_kernel(sample), compile_whole_kernel(greedy))
 
 
 _FIELDS = ["actor_params", "observations", "masks", "drawn", "log_probs", "states", "state", "row", "values", "rng"]
@@ -118,7 +118,7 @@ def _build_new_slot(spec: PolicySpec) -> Any:
                     self.states, self.state, self.row, self.values, self.rng = arrays[5:]
 
             kinds[fields] = jitclass(list(fields))(Handle)
-            compile_as_one_unit(getattr(kinds[fields], "_ctor", None))
+            compile_whole_kernel(getattr(kinds[fields], "_ctor", None))
         actions = drawn if isinstance(spec.action_space, Discrete) else _Always(row)
         return PolicySlot(kinds[fields](values), actions)
 

@@ -125,21 +125,21 @@ def allocate_plain(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def allocate(
-    spec: PolicySpec, steps: int, new: Allocate = allocate_plain, cuts: int = 0, beside: Allocate | None = None
+    spec: PolicySpec, steps: int, new: Allocate = allocate_plain, cuts: int = 0, host_only: Allocate | None = None
 ) -> Trajectory:
     """Allocate the arrays for up to ``steps`` steps, with up to ``cuts`` episodes cut before the last of them.
 
-    ``new`` gives the arrays, ``beside`` those that an update's device does not read (by default ``new``, too). Memory
-    that is never written is never touched, so a generous ``steps`` costs address space only (pinned memory is the
-    exception).
+    ``new`` gives the arrays, ``host_only`` those that an update's device does not read (by default ``new``, too).
+    Memory that is never written is never touched, so a generous ``steps`` costs address space only (pinned memory is
+    the exception).
     """
-    space, values, beside = spec.action_space, spec.mask_size, beside or new
+    space, values, host_only = spec.action_space, spec.mask_size, host_only or new
     lists = spec.scores_actions
     return Trajectory(
         observations=new((steps + 1, spec.observation_size), np.dtype(np.float32)),
         actions=new((steps, *space.shape), np.dtype(space.dtype)),
         log_probs=new((steps,), np.dtype(np.float32)),
-        rewards=beside((steps,), np.dtype(np.float32)),
+        rewards=host_only((steps,), np.dtype(np.float32)),
         masks=new((steps, values), np.dtype(np.bool_)),
         features=new(
             (list_rows(spec, steps) if lists else steps, *(() if lists else (values,)), spec.action_features),
@@ -147,12 +147,12 @@ def allocate(
         ),
         states=new((spec.kept_states(steps), spec.state_size), np.dtype(np.float32)),
         begins=new((steps, int(spec.has_memory)), np.dtype(np.bool_)),
-        feasible=beside((steps, 2 * lists), np.dtype(np.int64)),
-        elapsed=beside((steps,), np.dtype(np.float64)),
-        control_variate=beside((steps,), np.dtype(np.float32)),
-        terminated=beside((steps,), np.dtype(np.bool_)),
-        truncated=beside((steps,), np.dtype(np.bool_)),
-        cut_observations=beside((cuts, spec.observation_size), np.dtype(np.float32)),
+        feasible=host_only((steps, 2 * lists), np.dtype(np.int64)),
+        elapsed=host_only((steps,), np.dtype(np.float64)),
+        control_variate=host_only((steps,), np.dtype(np.float32)),
+        terminated=host_only((steps,), np.dtype(np.bool_)),
+        truncated=host_only((steps,), np.dtype(np.bool_)),
+        cut_observations=host_only((cuts, spec.observation_size), np.dtype(np.float32)),
     )
 
 
@@ -163,8 +163,8 @@ def list_rows(spec: PolicySpec, steps: int) -> int:
 
 def trajectory_bytes(spec: PolicySpec, steps: int, cuts: int = 0) -> int:
     """Return the bytes of the arrays that :func:`allocate` makes of the same arguments; nothing is allocated."""
-    pinned, beside = _sizes(spec, steps, cuts)
-    return sum(pinned) + sum(beside)
+    pinned, host_only = _sizes(spec, steps, cuts)
+    return sum(pinned) + sum(host_only)
 
 
 def pinned_bytes(spec: PolicySpec, steps: int, cuts: int = 0, together: int = 1) -> int:
@@ -172,13 +172,13 @@ def pinned_bytes(spec: PolicySpec, steps: int, cuts: int = 0, together: int = 1)
 
     Arrays of so many trajectories are allocated ``together``.
     """
-    pinned, beside = _sizes(spec, steps, cuts)
-    return sum(1 << (together * size - 1).bit_length() for size in pinned if size > 0) + together * sum(beside)
+    pinned, host_only = _sizes(spec, steps, cuts)
+    return sum(1 << (together * size - 1).bit_length() for size in pinned if size > 0) + together * sum(host_only)
 
 
 def _sizes(spec: PolicySpec, steps: int, cuts: int) -> tuple[list[int], list[int]]:
     """Return the bytes of the arrays that a device reads, and of the others."""
-    pinned, beside = list[int](), list[int]()
+    pinned, host_only = list[int](), list[int]()
 
     def measuring(sizes: list[int]) -> Allocate:
         def measure(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -187,8 +187,8 @@ def _sizes(spec: PolicySpec, steps: int, cuts: int) -> tuple[list[int], list[int
 
         return measure
 
-    allocate(spec, steps, measuring(pinned), cuts, measuring(beside))
-    return pinned, beside
+    allocate(spec, steps, measuring(pinned), cuts, measuring(host_only))
+    return pinned, host_only
 
 
 def first_not_finite(rewards: np.ndarray, discounts: np.ndarray, variate: np.ndarray) -> tuple[int, str] | None:

@@ -17,6 +17,10 @@ class Run(BaseModel):
     grow (GROW_ROLLOUTS), and iterations otherwise; 50,000 steps of shorter episodes, or 10,000 of Gymnasium, count as
     one. It includes what a resumed run has done already. More: better policies, proportionally longer."""
 
+    total_steps: int = Field(default=0, ge=0)
+    """Length of the whole run in environment steps, in place of TRAINING_EPISODES. Integer >= 0; 0 for none. It is
+    rounded up to whole iterations, or to whole episodes if rollouts grow."""
+
     preset: Literal["", "quick_test", "standard", "production", "extended", "guide", "large_transformer"] = ""
     """Length of the run, by name. "quick_test" (10 million steps), "standard" (50), "production" (200) and "extended"
     (500) set TRAINING_EPISODES, NUM_EPOCHS (10, 12, 15, 20) and EVALUATE_EVERY (25, 50, 100, 200), unless you changed
@@ -41,6 +45,10 @@ class Run(BaseModel):
 
     run_directory: str = ""
     """Folder of the run. "" for runs/<simulator>, runs/<simulator>-2, ..."""
+
+    track: Literal["", "wandb", "mlflow"] = ""
+    """Service that shows the run while it trains: "wandb" (Weights & Biases), "mlflow"; "" for none. It needs the
+    service's package (docs/how-to/track-a-run.md)."""
 
     checkpoints_kept: int = Field(default=3, ge=1, le=1000)
     """Number of last checkpoints to keep, besides the best one. Integer 1 .. 1000. If one is damaged, the one before is

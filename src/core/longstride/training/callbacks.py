@@ -3,7 +3,8 @@
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any
 
 from longstride.errors import UserError
 from longstride.simulators.compile_errors import with_line
@@ -21,6 +22,12 @@ class Callback:
 
     Any object with some of these methods is a callback, too, and a function stands for ``on_iteration``.
     """
+
+    def on_start(self, directory: Path, settings: Mapping[str, Any]) -> None:
+        """See the run directory and the settings by name, once everything is ready to train."""
+
+    def on_end(self) -> None:
+        """See that the run has ended, after its report."""
 
     def on_iteration(self, record: Mapping[str, Any]) -> Mapping[str, float] | None:
         """See the record of an iteration before it is written to metrics.jsonl.
@@ -46,34 +53,44 @@ class Callback:
         """
 
 
-class Observer(Protocol):
-    """What sees the records of a run."""
-
-    failure: UserError | None  # raised once the iteration is saved
-    stops: bool  # whether the training is to end
-
-    def see(self, record: Mapping[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
-        """See a record, and return what is added to it."""
-
-
-class NoCallbacks:
-    """Sees nothing."""
-
-    failure: UserError | None = None
-    stops = False
-
-    def see(self, record: Mapping[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
-        """Return nothing."""
-        return {}
-
-
 class Callbacks:
-    """Calls some callbacks in their order."""
+    """Calls some callbacks, perhaps none, in their order.
 
-    def __init__(self, callbacks: Sequence[Any]) -> None:
-        self._callbacks = callbacks
-        self.stops = False
+    ``failure`` is raised once the iteration is saved; ``stops`` says whether the training is to end.
+    """
+
+    def __init__(self, callbacks: Sequence[Any] = ()) -> None:
+        self._callbacks, self.stops = callbacks, False
         self.failure: UserError | None = None
+        self._begun = list[Any]()
+
+    def begin(self, directory: Path, settings: Mapping[str, Any]) -> None:
+        """Call all with the run directory and copies of the settings.
+
+        Raises:
+            UserError: one fails.
+        """
+        for callback in self._callbacks:
+            try:
+                if function := getattr(callback, "on_start", None):
+                    function(directory, copy.deepcopy(settings))
+            except UserError:
+                raise
+            except Exception as error:
+                raise UserError(f"The callback {name_of(callback)}.on_start failed with {with_line(error)}.") from None
+            self._begun.append(callback)
+
+    def end(self) -> list[str]:
+        """Call those that have begun; return a line about each that fails."""
+        lines = []
+        while self._begun:
+            callback = self._begun.pop(0)
+            try:
+                if function := getattr(callback, "on_end", None):
+                    function()
+            except Exception as error:
+                lines.append(f"The callback {name_of(callback)}.on_end failed with {with_line(error)}.")
+        return lines
 
     def see(self, record: Mapping[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
         """Call all with copies of a record; return their figures as ``{"figures": ...}``, if there are any."""

@@ -6,7 +6,9 @@ from typing import Any
 
 from longstride.errors import UserError
 from longstride.learning.algorithms.interface import Algorithm
-from longstride.training.callbacks import Callbacks, NoCallbacks, Observer, name_of
+from longstride.training.callbacks import name_of
+
+_METHODS = ("on_start", "on_iteration", "on_evaluation", "on_end")
 
 
 @dataclass(frozen=True)
@@ -20,10 +22,6 @@ class Extensions:
 
     callbacks: Sequence[Any] = ()
     algorithm: Callable[[Algorithm], Algorithm] | None = None
-
-    def observer(self, is_first: bool) -> Observer:
-        """Return what calls the callbacks, on the first rank."""
-        return Callbacks(self.callbacks) if self.callbacks and is_first else NoCallbacks()
 
     def names(self) -> dict[str, Any]:
         """Return JSON values that name the parts; none without any."""
@@ -45,10 +43,8 @@ def checked(callbacks: Sequence[Any], algorithm: Any) -> Extensions:
         UserError: one is not what it should be.
     """
     for callback in callbacks:
-        if not callable(callback) and not any(hasattr(callback, name) for name in ("on_iteration", "on_evaluation")):
-            raise UserError(
-                f"callbacks: {callback!r:.80} is no function and has neither on_iteration nor on_evaluation."
-            )
+        if not callable(callback) and not any(hasattr(callback, name) for name in _METHODS):
+            raise UserError(f"callbacks: {callback!r:.80} is no function and has none of {', '.join(_METHODS)}.")
     if algorithm is not None and not callable(algorithm):
         raise UserError(
             f"algorithm: {algorithm!r:.80} is no function; pass one that takes the algorithm of the settings and "

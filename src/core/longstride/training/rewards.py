@@ -24,7 +24,7 @@ _SHORTER, _GROWN = 10.0, 0.5
 """How much shorter the horizon is at first, where it grows, and the share of the run after which it is whole."""
 
 
-class Rewards:
+class RewardPipeline:
     """Makes of collected rollouts what an update learns from.
 
     ``gamma`` is the discount of the whole horizon, 0 until it is chosen, and ``discount`` that of the last update,
@@ -81,7 +81,7 @@ class Rewards:
         """Return trajectories with divided rewards; the critic's values are rescaled with them."""
         scale, before = self.scale, self.scale.divisor.item()
         if self._settings.normalise_rewards:
-            scale.learn(trajectories, discounts, self._settings.shared_start, self._ranks)
+            scale.learn(trajectories, discounts, self._settings.group_size, self._ranks)
         else:
             scale.divisor[0] = 1.0
         if scale.divisor[0] != before:

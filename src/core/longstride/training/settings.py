@@ -7,7 +7,7 @@ from longstride.errors import this_command
 from longstride.escaping import shell_word
 from longstride.learning.distributed.ranks import ALONE, Ranks
 from longstride.learning.schedule import Schedule
-from longstride.training.callbacks import NoCallbacks, Observer
+from longstride.training.callbacks import Callbacks
 from longstride.training.display.utilization import UtilizationTracker
 from longstride.training.evaluation.best_heuristic import Heuristics
 from longstride.training.evaluation.periodic import PeriodicEvaluation
@@ -37,7 +37,7 @@ class TrainingSettings:
     episode_time_limit: float  # most seconds that a collection may take; 0 for no limit
     command: str  # command that trains this run, for messages
     growth: GrowthLimits | None = None  # None for rollouts of one size
-    shared_start: int = 1  # instances, one after the other, that begin each rollout in the same state
+    group_size: int = 1  # instances, one after the other, that begin each rollout in the same state
     processes: int = 1  # processes of each host that train together, for messages
 
     @property
@@ -60,4 +60,4 @@ class Services:
     heuristics: Heuristics | None = None  # heuristics to compare with while the run trains; None for none
     utilization: UtilizationTracker = field(default_factory=UtilizationTracker)  # measurements of the machine
     ranks: Ranks = ALONE  # processes that train together
-    observer: Observer = field(default_factory=NoCallbacks)  # sees the records
+    observer: Callbacks = field(default_factory=Callbacks)  # sees the records

@@ -12,7 +12,7 @@ from longstride.learning.algorithms.entropy_target import EntropyTarget
 from longstride.learning.distributed.ranks import any_of
 from longstride.learning.distributed.shares import share_of
 from longstride.learning.normalization import ObservationScales
-from longstride.learning.policy_health import MANY_DEAD, policy_health, some_rows
+from longstride.learning.policy_health import MANY_DEAD, health_on
 from longstride.learning.schedule import Coefficients
 from longstride.learning.updater import Updater, UpdateReport
 from longstride.policies.compiled.forward import align_params
@@ -21,14 +21,14 @@ from longstride.rollout.guarded_collection import collect_guarded
 from longstride.rollout.hosts.collector import PLAYING
 from longstride.seeding import stream
 from longstride.simulators.simulator import Simulator
+from longstride.training.best_tracker import BestTracker, model_of
 from longstride.training.choice.candidates import Candidate
 from longstride.training.display.messages import iteration_lines
 from longstride.training.display.progress import Progress
 from longstride.training.failures import report_update_errors, require_finite_parameters, update_failure_lines
-from longstride.training.judge import Judge
 from longstride.training.learning_advice import Advice
 from longstride.training.record import Collected, Summary, iteration_record, joined, summary_of
-from longstride.training.rewards import Rewards, carried_of
+from longstride.training.rewards import RewardPipeline, carried_of
 from longstride.training.run_directory.directory import Which
 from longstride.training.run_directory.metrics_log import Log
 from longstride.training.run_length import run_length
@@ -57,13 +57,13 @@ class Trainer:
         self.settings, self.metadata = settings, metadata
         self.checkpoints, self.budget, self.utilization = services.checkpoints, services.budget, services.utilization
         self.ranks, self.observer = services.ranks, services.observer
-        self.share = share_of(settings.instances, settings.shared_start, self.ranks.rank, self.ranks.size)
+        self.share = share_of(settings.instances, settings.group_size, self.ranks.rank, self.ranks.size)
         self.model = updater.host
         self.scales = ObservationScales(self.model)
-        self.rewards = Rewards(simulator, settings, self.model, self.share, self.ranks)
+        self.rewards = RewardPipeline(simulator, settings, self.model, self.share, self.ranks)
         self.length = run_length(settings.iterations, settings.growth)
         self.entropy = EntropyTarget(settings.entropy_target, self.model.spec.action_space.choices)
-        self.judge = Judge(simulator, self.model.spec, services, self.actor_params, self._keep)
+        self.best_tracker = BestTracker(simulator, self.model.spec, services, self.actor_params, self._keep)
         self.iteration, self._advice = 0, Advice()
 
     def compile(self) -> float:
@@ -81,22 +81,22 @@ class Trainer:
             SimulatorError: the simulator broke its contract; finished iterations are saved.
             UserError: memory ran out or training diverged, and every recovery failed.
         """
-        self.judge.compare(progress, not self.unfinished)
+        self.best_tracker.compare(progress, not self.unfinished)
         while self.unfinished and self.ranks.from_first(self._has_time):
             record = self.run_iteration(progress)
-            record["evaluation"] = self.judge.evaluate(self.iteration, not self.unfinished, progress)
+            record["evaluation"] = self.best_tracker.evaluate(self.iteration, not self.unfinished, progress)
             record |= self.utilization.figures(record, self.model.spec, self.updater.microbatch)
             record |= self.observer.see(record, progress.say)
             self.checkpoints.wait()  # so that the metrics are never two iterations ahead of the checkpoint
             log.write(record)
             self.save("last")
             self._show(record, progress)
-            self.judge.compare(progress, not self.unfinished)
+            self.best_tracker.compare(progress, not self.unfinished)
             if self.observer.failure is not None:
                 raise self.observer.failure
             if any_of(should_stop() or self.observer.stops, self.ranks.sums) and self.unfinished:
                 return False
-        self.judge.finish(self.iteration, progress)
+        self.best_tracker.finish(self.iteration, progress)
         for line in self._advice.at_the_end():
             progress.say(line)
         return True
@@ -107,9 +107,9 @@ class Trainer:
         if self.iteration == 0 or not self.rewards.is_ready:
             self._warm_up()
         if self.iteration == 0:
-            self.budget.leave_out(self.judge.see_start(progress))
+            self.budget.leave_out(self.best_tracker.see_start(progress))
         collected = self._collect(self.settings.instances)
-        self.judge.see_iteration(collected.whole)  # before the update
+        self.best_tracker.record_iteration(collected.whole)  # before the update
         self._begin_phase("updating", progress)
         share_done = self._share_done()
         coefficients = self._coefficients(share_done)
@@ -123,8 +123,7 @@ class Trainer:
         failures, finished = update_failure_lines(self.iteration, report), collected.whole.finished
         lines: list[str | None] = [*iteration_lines(self.iteration, report, failures, finished)]
         self.entropy.learn(report.losses.get("entropy"), collected.trajectories, share_done, self.ranks)
-        rows = [(t.observations[: t.steps], t.masks) for t in collected.trajectories]
-        health = policy_health(self.model, *(some_rows(each, self.ranks) for each in zip(*rows, strict=True)))
+        health = health_on(self.model, collected.trajectories, self.ranks)
         can_move = self.entropy.can_move and health.dead_units < MANY_DEAD
         lines.append(self.length.finish_iteration(report, self.updater.settings, can_move))
         for line in filter(None, [*self.collector.take_lines(), *lines]):
@@ -141,7 +140,7 @@ class Trainer:
 
     def _has_time(self) -> bool:
         """Return whether the time budget has room for another iteration, with an evaluation where one is due."""
-        more = self.judge.seconds_after(self.iteration + 1, self.iterations_left == 1)
+        more = self.best_tracker.seconds_after(self.iteration + 1, self.iterations_left == 1)
         return self.budget.another_iteration(more, self.length.ratio)
 
     def _warm_up(self) -> None:
@@ -170,7 +169,7 @@ class Trainer:
             whole = joined(self.ranks.gather(part))
             if not whole.problem:
                 if self.ranks.size > 1:
-                    self.collector.settle(whole.terminated, self.ranks.gather(self.collector.part))
+                    self.collector.restart_old_episodes(whole.terminated, self.ranks.gather(self.collector.part))
                 return Collected(trajectories, whole, fallbacks)
             with report_update_errors(self.updater, self.iteration, self.settings):
                 fallbacks.append(self.updater.rollback(whole.problem))
@@ -248,12 +247,13 @@ class Trainer:
             return self.save("best")
         if self.ranks.rank == 0:
             tensors, facts = self.updater.state_dict()
-            actor, layout = torch.from_numpy(candidate.params), self.model.layout
-            model = {name: tensor for name, tensor in tensors.items() if name.startswith("model.")}
-            of_actor = [name for name, offset in layout.offsets.items() if offset < layout.actor_size]
-            model |= {f"model.{name}": layout.view(actor, name) for name in of_actor}
-            facts |= {**self.metadata, "iteration": candidate.iteration, "ranks": self.ranks.size}
-            self.checkpoints.save("best", model, facts | self.judge.metadata())
+            model = model_of(candidate, tensors, self.model.layout)
+            self.checkpoints.save("best", model, facts | self._facts(candidate.iteration))
+
+    def _facts(self, iteration: int) -> dict[str, Any]:
+        """Return what every checkpoint says of the run, JSON values, with parameters after some iterations."""
+        best = self.best_tracker.metadata()
+        return {**self.metadata, "iteration": iteration, "ranks": self.ranks.size, **best}
 
     def state_dict(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return everything that the rest of the run depends on: tensors by name, and JSON values."""
@@ -262,18 +262,15 @@ class Trainer:
         whole = joined_state(part, self.ranks)
         arrays = self.scales.arrays() | whole.unfinished.records | self.rewards.arrays(whole.carried)
         tensors |= {} if whole.critic_states is None else {CRITIC_STATES: whole.critic_states}
-        candidates, judge_state = self.judge.state_dict()
+        candidates, judge_state = self.best_tracker.state_dict()
         arrays |= candidates
         metadata |= {
-            **self.metadata,
+            **self._facts(self.iteration),
             "rollout": whole.unfinished.metadata,
-            "iteration": self.iteration,
-            "ranks": self.ranks.size,
             **self.rewards.metadata(),
             "growth": self.length.state_dict(),
             "entropy": self.entropy.state_dict(),
             "judge": judge_state,
-            **self.judge.metadata(),
             **self.budget.metadata(),
         }
         return tensors | {name: torch.from_numpy(array) for name, array in arrays.items()}, metadata
@@ -298,6 +295,6 @@ class Trainer:
         self.iteration = metadata["iteration"]
         self.length.load_state_dict(metadata.get("growth", {}))
         self.entropy.load_state_dict(metadata.get("entropy", {}))
-        self.judge.load_state_dict(arrays, metadata)
+        self.best_tracker.load_state_dict(arrays, metadata)
         self.budget.load_state_dict(metadata.get("time_budget", {}))
         self.checkpoints.saved_iteration = self.iteration

@@ -1,6 +1,5 @@
 """--mode ab: read two settings, run them in alternation, compare, write ab.json."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,16 +10,12 @@ from rich.console import Console
 from longstride.commands.ab.report import CommonMetric, compare, table_of
 from longstride.commands.ab.runs import SideRun, order, probe, read_pair
 from longstride.commands.ab.side import OF_BOTH, Side, differing, read_side
+from longstride.commands.comparison_folder import ComparisonFolder
 from longstride.config import Config
 from longstride.errors import UserError
-from longstride.own_files.marker import claim_folder, kind_of, mark_folder
 from longstride.text import Say
 from longstride.training.assembly.run_settings import load_configured
-from longstride.training.run_directory.directory import RunDirectory, choose_directory
-from longstride.training.run_directory.files import write_json
-from longstride.training.run_directory.lock import RunLock
-from longstride.training.run_directory.ownership import object_in
-from longstride.training.run_directory.read_json import read_json
+from longstride.training.run_directory.directory import choose_directory
 
 PAIRS = 5
 RESULT = "ab.json"
@@ -41,13 +36,15 @@ class Comparison:
         a, b = (SideRun(side, pair, self.seed + pair - 1, self.directory) for side in self.sides)
         return a, b
 
-    def settings(self) -> dict[str, Any]:
-        """Return JSON values that tell this comparison from others."""
+    @property
+    def folder(self) -> ComparisonFolder:
+        """The folder of the comparison."""
         sides: dict[str, Any] = {
             side.name: {"flags": side.text, "values": side.config.model_dump(exclude=set(OF_BOTH))}
             for side in self.sides
         }
-        return {**sides, "seed": self.seed}
+        file, identity = self.directory / RESULT, {**sides, "seed": self.seed}
+        return ComparisonFolder(self.directory, "comparison", file, identity, _compared, "other settings", "runs")
 
 
 def read_comparison(
@@ -80,18 +77,9 @@ def run_ab(comparison: Comparison, pairs: int, console: Console, say: Say) -> Pa
     """
     if pairs < 1:
         raise UserError(f"--pairs: {pairs} should be 1 or more.")
-    RunDirectory(comparison.directory).require_free()
-    claim = claim_folder(comparison.directory, "comparison", earlier=_is_unmarked_comparison(comparison))
-    lock = RunLock(comparison.directory)
-    try:
+    with comparison.folder.held(say):
         _begin(comparison, pairs, say)
         result = _make_pairs(comparison, pairs, say)
-    except KeyboardInterrupt:
-        say("Finished runs are kept: the same command continues after them.")
-        raise
-    finally:
-        lock.release(abandon=True)
-        claim.abandon()
     console.print(table_of(result))
     for line in result["sentences"]:
         say(line)
@@ -99,11 +87,7 @@ def run_ab(comparison: Comparison, pairs: int, console: Console, say: Say) -> Pa
 
 
 def _begin(comparison: Comparison, pairs: int, say: Say) -> None:
-    """Announce the comparison, and take the directory for it, unless that holds another one."""
-    path = comparison.directory / RESULT
-    if path.exists():
-        _require_same(comparison, path)
-    mark_folder(comparison.directory, "comparison")  # again, with the lock: another one may have given the folder up
+    """Announce the comparison, and write down what it compares."""
     differences = differing(*(side.config for side in comparison.sides))
     for name, (first, second) in differences.items():
         say(f"{name}: {first!r} (A), {second!r} (B).")
@@ -114,8 +98,8 @@ def _begin(comparison: Comparison, pairs: int, say: Say) -> None:
     if done < 2 * pairs:
         for side in comparison.sides:
             probe(side, comparison.directory)
-    if not path.exists():
-        write_json(path, comparison.settings())
+    if not comparison.folder.result.exists():
+        comparison.folder.write()
 
 
 def _make_pairs(comparison: Comparison, pairs: int, say: Say) -> dict[str, Any]:
@@ -130,29 +114,9 @@ def _make_pairs(comparison: Comparison, pairs: int, say: Say) -> dict[str, Any]:
         finished.append(read_pair(a, b, comparison.metrics))
         result = compare(finished, comparison.common_metric)
         machine = comparison.runs(1)[0].plan()["machine"]
-        content = {**comparison.settings(), "machine": machine, "runs": finished, "comparison": result}
-        write_json(comparison.directory / RESULT, content)
+        comparison.folder.write(machine=machine, runs=finished, comparison=result)
     return result
 
 
-def _is_unmarked_comparison(comparison: Comparison) -> bool:
-    """Return whether the directory is that of a comparison of an earlier version, which left no marker."""
-    path = comparison.directory / RESULT
-    if kind_of(comparison.directory) or not {"a", "b", "seed"} <= object_in(path).keys():
-        return False
-    _require_same(comparison, path)
-    return True
-
-
-def _require_same(comparison: Comparison, path: Path) -> None:
-    """Check that ab.json is of this comparison, so that its runs count."""
-    try:
-        before = read_json(path)
-        known = [before["a"]["values"], before["b"]["values"], before["seed"]]
-    except (ValueError, KeyError, TypeError):
-        raise UserError(f"{path} is damaged; name another --run-directory, or remove that one.") from None
-    current = json.loads(json.dumps(comparison.settings()))
-    if known != [current["a"]["values"], current["b"]["values"], current["seed"]]:
-        raise UserError(
-            f"{path} is of other settings; repeat its flags to continue it, or name another --run-directory."
-        )
+def _compared(content: dict[str, Any]) -> list[Any]:
+    return [content["a"]["values"], content["b"]["values"], content["seed"]]

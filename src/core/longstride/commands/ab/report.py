@@ -129,11 +129,11 @@ def _outcome(pairs: Pairs, metric: CommonMetric) -> dict[str, Any] | None:
 
 def _ran_as(pairs: Pairs) -> str:
     """Return the plan's choices for the settings, which may be the same for both: on a CPU auto is FP32."""
-    a, b = (" or ".join(sorted({_in_words(pair[side]["chosen"]) for pair in pairs})) for side in "ab")
+    a, b = (" or ".join(sorted({_format_chosen(pair[side]["chosen"]) for pair in pairs})) for side in "ab")
     return f"Both ran with {a}." if a == b else f"A ran with {a}; B with {b}."
 
 
-def _in_words(chosen: dict[str, Any]) -> str:
+def _format_chosen(chosen: dict[str, Any]) -> str:
     return f"{chosen['execution']} steps in {chosen['precision']}, minibatches of {chosen['batch_size']:,} samples"
 
 

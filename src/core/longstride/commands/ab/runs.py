@@ -11,11 +11,11 @@ from pydantic import TypeAdapter
 
 from longstride.commands.ab.report import Records, played_the_same, run_figures
 from longstride.commands.ab.side import Side
+from longstride.commands.comparison_folder import train_anew
 from longstride.commands.fresh_process import last_words, run_fresh
 from longstride.errors import UserError
 from longstride.training.run_directory.files import write_json
 from longstride.training.run_directory.metrics_log import whole_records
-from longstride.training.run_directory.ownership import remove_run
 from longstride.training.run_directory.read_json import OBJECT, PLAN, read_json
 
 
@@ -49,14 +49,12 @@ class SideRun:
         Raises:
             UserError: the run failed, or another process still trains in its folder.
         """
-        remove_run(self.directory)
-        self.directory.parent.mkdir(parents=True, exist_ok=True)
         log = self.directory.with_suffix(".log")
         arguments = self.side.arguments("train", self.directory, seed=str(self.seed))
-        code, seconds = run_fresh(arguments, log)
-        if code:
+        error, seconds = train_anew(self.directory, arguments, log)
+        if error:
             failed = f"Side {self.side.name.upper()} failed in pair {self.pair}"
-            raise UserError(f"{failed}: {last_words(code, log)} All of it: {log}.")
+            raise UserError(f"{failed}: {error} All of it: {log}.")
         write_json(self.result_file, {"arguments": arguments, "seconds": seconds})
 
     def plan(self) -> dict[str, Any]:

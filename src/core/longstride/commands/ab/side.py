@@ -51,7 +51,8 @@ def read_side(name: Literal["a", "b"], text: str, file: Path | None, common: Map
         options = _merged(common, own)
         settings = load_settings(file, options)
         config = settings.config
-        if not (config.preset or config.time_budget or settings.is_chosen("training_episodes")):
+        has_length = bool(config.preset or config.time_budget or config.total_steps)
+        if not (has_length or settings.is_chosen("training_episodes")):
             options["training_episodes"] = str(EPISODES)
             config = config.model_copy(update={"training_episodes": EPISODES})
         if not settings.is_chosen("grow_rollouts"):  # iterations of one size are compared
@@ -59,7 +60,7 @@ def read_side(name: Literal["a", "b"], text: str, file: Path | None, common: Map
             config = config.model_copy(update={"grow_rollouts": False})
     except UserError as error:
         raise UserError(f"--{name}: {error}") from None
-    if config.training_episodes < 2 and not (config.preset or config.time_budget):
+    if config.training_episodes < 2 and not has_length:
         raise UserError(
             "--mode ab needs --training-episodes 2 or more: the first iteration is warm-up and not counted."
         )

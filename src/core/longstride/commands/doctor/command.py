@@ -13,7 +13,7 @@ from longstride.errors import UserError
 from longstride.hardware.detect import detect_machine
 from longstride.hardware.diagnostics import run_diagnostics
 from longstride.hardware.planning.plan import Plan, make_plan
-from longstride.hardware.planning.second_gpu import in_words
+from longstride.hardware.planning.second_gpu import format_second_gpu
 from longstride.policies.parameter_layout import layout_of
 from longstride.settings import Settings
 from longstride.text import Say, counted
@@ -91,6 +91,6 @@ def _examine(settings: Settings) -> DoctorInput:
         checkpoint_bytes=3 * 4 * layout_of(setup.spec).size,  # parameters and Adam's two moments
         diagnostics=run_diagnostics(Path(config.run_directory or "."), machine.gpu),
         records=read_metrics(Path(config.run_directory)) if config.run_directory else (),
-        another=in_words(another, needs.parallel_episodes) if another else "",
+        another=format_second_gpu(another, needs.parallel_episodes) if another else "",
         another_pays=another is not None and another.is_worth_it and needs.parallel_episodes > 1,
     )

@@ -60,7 +60,7 @@ def larger_uses(setup: Setup, machine: Machine, gpu: Gpu, minibatch: int) -> lis
     return found
 
 
-def use_in_words(now: CardUse, binding: str, larger: list[CardUse]) -> list[str]:
+def format_use(now: CardUse, binding: str, larger: list[CardUse]) -> list[str]:
     """Return a sentence about the card's use, and one about what would use more of it."""
     share = f"The card would compute for {_share(now.computing)} of an update"
     lines = [f"{share}; {binding} {_TAKE[binding]} longest (predicted)."]

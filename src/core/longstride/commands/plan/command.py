@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from longstride.commands.plan.card_use import use_in_words
+from longstride.commands.plan.card_use import format_use
 from longstride.commands.plan.report import PlanReport, make_report, print_report
 from longstride.commands.plan.time_estimate import Estimate, estimate_budget
 from longstride.config import Config
@@ -13,7 +13,7 @@ from longstride.errors import UserError, this_command
 from longstride.escaping import shell_command
 from longstride.hardware.detect import detect_machine
 from longstride.hardware.planning.gpu_catalog import find_card, machine_with
-from longstride.hardware.planning.second_gpu import in_words
+from longstride.hardware.planning.second_gpu import format_second_gpu
 from longstride.setting_flags import flags_of
 from longstride.settings import Settings
 from longstride.text import Say, format_bytes, format_duration
@@ -96,8 +96,8 @@ def _verdict(report: PlanReport) -> list[str]:
         time = format_duration(report.prediction.update_seconds)
         lines.append(f"Predicted update: {time}, not measured; expect up to several times that.")
         if report.use and report.prediction.binding:
-            lines += use_in_words(report.use[0], report.prediction.binding, report.use[1:])
-        lines += [in_words(report.second, report.plan.parallel_episodes)] if report.second else []
+            lines += format_use(report.use[0], report.prediction.binding, report.use[1:])
+        lines += [format_second_gpu(report.second, report.plan.parallel_episodes)] if report.second else []
     elif report.gpu:
         lines.append(f"The {where} is not in the catalogue: its time is not predicted.")
     return lines

@@ -180,7 +180,7 @@ def _time_table(report: PlanReport) -> Table:
     details = {
         "arithmetic": f"{(work.flops + work.wide_flops) / 1e12:.2f} TFLOP at the card's peak{_unconfirmed(report)}",
         "traffic": f"{format_bytes(work.traffic)} at the bandwidth of its memory",
-        "launches": _launches_in_words(work),
+        "launches": _format_launches(work),
         "transfers": f"{format_bytes(work.transfers)}, {bus}/s (assumed)",
     }
     for name, detail in details.items():
@@ -193,7 +193,7 @@ def _time_table(report: PlanReport) -> Table:
     return table
 
 
-def _launches_in_words(work: Work) -> str:
+def _format_launches(work: Work) -> str:
     words = f"{work.launches:,} launches, {format_duration(roofline.LAUNCH_SECONDS)} each"
     if work.replayed:
         words += f", and {work.replayed:,} operations in graphs, {format_duration(roofline.REPLAY_SECONDS)} each"

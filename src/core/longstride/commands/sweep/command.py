@@ -1,6 +1,5 @@
 """--mode sweep: try settings, compare the best with the base settings, write sweep.json and sweep.html."""
 
-import json
 import math
 from pathlib import Path
 from statistics import fmean
@@ -14,16 +13,11 @@ from longstride.commands.sweep.runs import Records, Result, parts_done, share_do
 from longstride.commands.sweep.study import RUNGS, Search, best_first, is_journal
 from longstride.commands.sweep.sweep import BASE, JOURNAL, PAGE, RESULT, Sweep, trial_name
 from longstride.errors import UserError
-from longstride.own_files.marker import claim_folder, kind_of, mark_folder
 from longstride.report.page import write_page
 from longstride.text import Say, counted, format_duration
 from longstride.training.assembly.run_settings import values_of_a_run
-from longstride.training.run_directory.directory import RunDirectory
-from longstride.training.run_directory.files import write_json
-from longstride.training.run_directory.lock import RunLock
 from longstride.training.run_directory.metrics_log import read_metrics
-from longstride.training.run_directory.ownership import object_in, remove_run
-from longstride.training.run_directory.read_json import read_json
+from longstride.training.run_directory.ownership import remove_run
 
 
 def run_sweep(sweep: Sweep, console: Console, say: Say) -> Path:
@@ -32,21 +26,12 @@ def run_sweep(sweep: Sweep, console: Console, say: Say) -> Path:
     Raises:
         UserError: the base settings fail, the directory holds something else, or Optuna is not installed.
     """
-    RunDirectory(sweep.directory).require_free()
-    claim = claim_folder(sweep.directory, "sweep", earlier=_is_unmarked_sweep(sweep))
-    lock = RunLock(sweep.directory)
-    try:
+    with sweep.folder.held(say, is_known=is_journal(sweep.directory / JOURNAL)):
         search = _begin(sweep, say)
         base = _train_base(sweep, say)
         _try_settings(sweep, search, base, say)
         finalists = best_first(search.trials(), sweep.aim.lower_is_better)[: sweep.limits.finalists]
         held_out = compare_held_out(sweep, finalists, say)
-    except KeyboardInterrupt:
-        say("Finished trials are kept: the same command continues after them.")
-        raise
-    finally:
-        lock.release(abandon=True)
-        claim.abandon()
     outcome = _save(sweep, search, base, held_out)
     for table in trial_tables(sweep, outcome, console.width):
         console.print(table)
@@ -57,14 +42,10 @@ def run_sweep(sweep: Sweep, console: Console, say: Say) -> Path:
 
 
 def _begin(sweep: Sweep, say: Say) -> Search:
-    """Announce the sweep, take the directory for it unless that holds another one, and open its journal."""
-    path = sweep.directory / RESULT
-    if path.exists():
-        _require_same(sweep, path)
-    mark_folder(sweep.directory, "sweep")  # again, with the lock: another sweep may have given the folder up
+    """Announce the sweep, and open its journal."""
     search = Search(sweep.directory / JOURNAL, sweep.space, sweep.aim)
-    if not path.exists():
-        write_json(path, sweep.identity())
+    if not sweep.folder.result.exists():
+        sweep.folder.write()
     for number in search.repair():
         remove_run(sweep.directory / trial_name(number))
         say(f"Trial {number} was interrupted and is repeated.")
@@ -76,29 +57,6 @@ def _begin(sweep: Sweep, say: Say) -> Search:
     if sweep.aim.objectives == "score,seconds":
         say("No trial is given up early: Optuna compares trials midway only where there is one objective.")
     return search
-
-
-def _is_unmarked_sweep(sweep: Sweep) -> bool:
-    """Return whether the directory is that of a sweep of an earlier version, which left no marker."""
-    path = sweep.directory / RESULT
-    known = is_journal(sweep.directory / JOURNAL) and sweep.identity().keys() <= object_in(path).keys()
-    if kind_of(sweep.directory) or not known:
-        return False
-    _require_same(sweep, path)
-    return True
-
-
-def _require_same(sweep: Sweep, path: Path) -> None:
-    """Check that sweep.json is of this sweep, so that its trials count."""
-    try:
-        before = read_json(path)
-        known = {name: before[name] for name in sweep.identity()}
-    except (ValueError, KeyError, TypeError):
-        raise UserError(f"{path} is damaged; name another --run-directory, or remove that one.") from None
-    if known != json.loads(json.dumps(sweep.identity())):
-        raise UserError(
-            f"{path} is of another sweep; repeat its flags to continue it, or name another --run-directory."
-        )
 
 
 def _train_base(sweep: Sweep, say: Say) -> Result:
@@ -180,5 +138,5 @@ def _save(sweep: Sweep, search: Search, base: Result, held_out: HeldOut | None =
     used = values_of_a_run(sweep.base.directory)
     importances = search.importances() if held_out else {}
     outcome = Outcome(base, used, search.trials(), importances, held_out or NOTHING_COMPARED)
-    write_json(sweep.directory / RESULT, {**sweep.identity(), **result_json(sweep, outcome)})
+    sweep.folder.write(**result_json(sweep, outcome))
     return outcome

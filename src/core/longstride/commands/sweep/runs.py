@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
-from longstride.commands.fresh_process import last_words, run_fresh
+from longstride.commands.comparison_folder import train_anew
 from longstride.setting_flags import flags_of
 from longstride.training.run_directory.files import write_json
 from longstride.training.run_directory.metrics_log import NewRecords, whole_records
-from longstride.training.run_directory.ownership import remove_run
 from longstride.training.run_directory.read_json import read_json
 
 _PHASES = ("simulation_seconds", "transfer_seconds", "update_seconds")
@@ -73,14 +72,11 @@ class Training(NamedTuple):
         Raises:
             UserError: another process still trains in its folder.
         """
-        remove_run(self.directory)
-        self.directory.parent.mkdir(parents=True, exist_ok=True)
-        new = NewRecords(self.directory)
+        new, arguments = NewRecords(self.directory), self.settings.arguments(self.values, self.seed, self.directory)
         watch = None if stop is None else lambda: stop(new.read())
-        code, took = run_fresh(self.settings.arguments(self.values, self.seed, self.directory), self.log, watch)
+        error, took = train_anew(self.directory, arguments, self.log, watch)
         records = whole_records(self.directory)
         score = _score(records, self.settings.metric)
-        error = last_words(code, self.log) if code else ""
         if not error and (score is None or not math.isfinite(score)):
             error = f"Its evaluation has {score} as {self.settings.metric}, which is no score."
         seconds = sum(float(record[phase]) for record in records for phase in _PHASES)

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from longstride.commands.comparison_folder import ComparisonFolder
 from longstride.commands.sweep.limits import Limits
 from longstride.commands.sweep.runs import CommonSettings, Training
 from longstride.commands.sweep.space import Dimension, read_space
@@ -68,10 +70,13 @@ class Sweep:
         """The seeds of the comparison at the end, none of which a trial had."""
         return [self.aim.seed + 1 + i for i in range(self.limits.held_out_seeds)]
 
-    def identity(self) -> dict[str, Any]:
-        """Return JSON values that tell this sweep from others."""
+    @property
+    def folder(self) -> ComparisonFolder:
+        """The folder of the sweep."""
         space = {dimension.name: dimension.text for dimension in self.space}
-        return {"space": space, "objectives": self.aim.objectives, "seed": self.aim.seed, "base": self.values}
+        identity = {"space": space, "objectives": self.aim.objectives, "seed": self.aim.seed, "base": self.values}
+        file, compared = self.directory / RESULT, itemgetter(*identity)
+        return ComparisonFolder(self.directory, "sweep", file, identity, compared, "another sweep", "trials")
 
 
 def trial_name(number: int) -> str:

@@ -1,5 +1,6 @@
-"""The mode ``track`` on the command line."""
+"""The mode ``track`` on the command line: it sends a run that has ended."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from longstride.commands.mode import OF_A_RUN, Call, Mode, always
@@ -10,15 +11,43 @@ if TYPE_CHECKING:
 
 def _add_flags(group: "Group") -> None:
     group.add_argument("--to", choices=("wandb", "mlflow"), help="the service that shows the run")
-    group.add_argument("--follow", action="store_true", help="until the training ends")
+    group.add_argument("--follow", action="store_true", help="no longer here: train with --track")
 
 
 def _run(call: Call) -> int:
-    from longstride.commands.track.command import run_track
+    from longstride.errors import UserError
+    from longstride.training.assembly.run_settings import values_of_a_run
+    from longstride.training.run_directory.directory import RunDirectory
+    from longstride.training.run_directory.lock import RunLock
+    from longstride.training.run_directory.metrics_log import read_metrics
+    from longstride.training.tracking.services import tracking_by
 
-    return run_track(call.config.run_directory, call.own["to"], call.own["follow"], call.say)
+    directory, service = Path(call.config.run_directory), call.own["to"]
+    if call.own["follow"]:
+        raise UserError("--follow is gone: train with --track wandb or --track mlflow, which sends each iteration.")
+    if not call.config.run_directory or service is None:
+        raise UserError("--mode track needs --run-directory DIR and --to wandb or --to mlflow.")
+    records = read_metrics(directory)
+    if not records:
+        name = RunDirectory(directory).metrics.name
+        raise UserError(f"{directory} has no {name} with an iteration; name the directory of a run.")
+    lock = RunLock(directory)
+    try:
+        tracking = tracking_by(service, call.say)
+        tracking.on_start(directory, values_of_a_run(directory))
+        for record in records:
+            tracking.on_iteration(record)
+        tracking.on_end()
+    finally:
+        lock.release()
+    return 0 if tracking.failure is None else 2
 
 
 TRACK = Mode(
-    "track", "Show a run in Weights & Biases or MLflow.", _add_flags, _run, has_a_result=always, settings=OF_A_RUN
+    "track",
+    "Show a run that has ended in Weights & Biases or MLflow.",
+    _add_flags,
+    _run,
+    has_a_result=always,
+    settings=OF_A_RUN,
 )

@@ -73,7 +73,7 @@ def _settings_to_resume(given: Settings, options: TrainOptions) -> Settings:
 def _checked(run: Run) -> list[str]:
     """Return what is shown to be better than the trained policy or its likeliest actions, in some episodes."""
     trainer = run.trainer
-    evaluated = trainer.judge.best.judged_by == "evaluations"
+    evaluated = trainer.best_tracker.best.judged_by == "evaluations"
     last = TrainedPolicy(trainer.actor_params(), trainer.model.spec)
     policy = load_trained_policy(run.directory) if evaluated else last
     return [*_checked_draws(run, policy), *_checked_others(run, policy)]
@@ -82,9 +82,9 @@ def _checked(run: Run) -> list[str]:
 def _checked_draws(run: Run, policy: TrainedPolicy) -> list[str]:
     """Return whether drawn actions are better or worse than the likeliest ones, which the run remembers."""
     simulator, seed = run.trainer.simulator, run.trainer.settings.seed
-    if not simulator.compiled or run.trainer.judge.chosen is not None:
+    if not simulator.compiled or run.trainer.best_tracker.chosen is not None:
         return []
-    steps = run.trainer.judge.trained // _OF_A_RUN
+    steps = run.trainer.best_tracker.trained // _OF_A_RUN
     verdict = compare_draws(simulator, policy, seed, run.plan.simulation_threads, steps)
     keep_verdict(RunDirectory(run.directory), verdict, policy.actor_params)
     return list(filter(None, [acting_sentence(verdict)]))
@@ -93,11 +93,11 @@ def _checked_draws(run: Run, policy: TrainedPolicy) -> list[str]:
 def _checked_others(run: Run, policy: TrainedPolicy) -> list[str]:
     """Return what is shown to be better than the trained policy in short episodes."""
     trainer, choosing = run.trainer, ", or with --evaluate-every 10: evaluations then choose the policy of the run"
-    short = with_short_episodes(trainer.simulator, trainer.judge.trained // _OF_A_RUN)
+    short = with_short_episodes(trainer.simulator, trainer.best_tracker.trained // _OF_A_RUN)
     if short is None:
         return []
     policy = with_untrained(policy, run.directory, trainer.simulator)
-    remedy = f"Train longer{choosing if trainer.judge.best.judged_by == 'iterations' else ''}."
+    remedy = f"Train longer{choosing if trainer.best_tracker.best.judged_by == 'iterations' else ''}."
     seed, threads = trainer.settings.seed, run.plan.simulation_threads
     return last_check(trainer.simulator, short, policy, seed, threads, remedy)
 

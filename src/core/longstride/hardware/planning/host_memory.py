@@ -9,7 +9,7 @@ def trajectories(rollout: HostRollout, machine: Machine, pinned: bool) -> tuple[
     """Return the bytes of an iteration's trajectories (``pinned``: with all rows allocated at once), and the reason."""
     size = rollout.pinned_bytes if pinned else rollout.bytes
     more = "more than the " if size > machine.free_bytes else ""
-    return size, f"{_shape_in_words(rollout, pinned)}; {more}{format_bytes(machine.free_bytes)} free"
+    return size, f"{_format_shape(rollout, pinned)}; {more}{format_bytes(machine.free_bytes)} free"
 
 
 def has_room(rollout: HostRollout, machine: Machine, pinned: bool, update: int = 0) -> bool:
@@ -38,19 +38,19 @@ def require_room(rollout: HostRollout, machine: Machine, pinned: bool, update: i
     else:
         room, remedy = f"{format_bytes(machine.free_bytes)} are free", "set or lower ROLLOUT_STEPS, or free memory"
     raise UserError(
-        f"The trajectories of an iteration need {size} of memory ({_shape_in_words(rollout, pinned)}){beside}, but "
+        f"The trajectories of an iteration need {size} of memory ({_format_shape(rollout, pinned)}){beside}, but "
         f"{room}; lower {shorter}NUM_ENVS, {remedy}."
     )
 
 
-def _shape_in_words(rollout: HostRollout, pinned: bool) -> str:
+def _format_shape(rollout: HostRollout, pinned: bool) -> str:
     """Return what the trajectories consist of; states of a policy with memory are named where they are most of it."""
-    shape = _steps_in_words(rollout, pinned)
+    shape = _format_steps(rollout, pinned)
     mostly_states = rollout.state_bytes > rollout.bytes // 2
     return f"{shape}, {format_bytes(rollout.state_bytes)} of it what the policy remembers" if mostly_states else shape
 
 
-def _steps_in_words(rollout: HostRollout, pinned: bool) -> str:
+def _format_steps(rollout: HostRollout, pinned: bool) -> str:
     instances = counted(rollout.copies, "instance")
     if pinned:
         return f"{instances} with {rollout.rows:,} rows, allocated at once for the GPU to read"

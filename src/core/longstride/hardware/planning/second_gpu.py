@@ -43,7 +43,7 @@ def second_gpu(times: dict[str, float], work: Work, parameters: int, card: Card)
     return SecondGpu(update_seconds(times), saved, exchange)
 
 
-def in_words(second: SecondGpu, instances: int) -> str:
+def format_second_gpu(second: SecondGpu, instances: int) -> str:
     """Return a sentence about a second GPU for a run with so many environment instances."""
     if instances < 2:
         return "A second GPU brings nothing: one environment instance cannot be shared."

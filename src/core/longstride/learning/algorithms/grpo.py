@@ -32,11 +32,6 @@ class Grpo:
     learns_from_all: ClassVar[bool] = False
     terms: ClassVar[tuple[str, ...]] = PolicyTerms._fields
 
-    @property
-    def dependent(self) -> int:
-        """Number of trajectories of a group."""
-        return self.group_size
-
     def targets(
         self, rollout: RolloutBatch, values: Sequence[np.ndarray], next_values: Sequence[np.ndarray]
     ) -> Targets:

@@ -196,7 +196,7 @@ class Algorithm(Protocol):
         """Whether a critic is learned and values the observations."""
 
     @property
-    def dependent(self) -> int:
+    def group_size(self) -> int:
         """Number of trajectories, one after the other in a rollout, that depend on each other; 1 where none do."""
 
     @property

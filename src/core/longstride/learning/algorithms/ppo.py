@@ -61,7 +61,7 @@ class Ppo:
     gae_lambda: float
     coefficients: PpoCoefficients
     needs_critic: ClassVar[bool] = True
-    dependent: ClassVar[int] = 1
+    group_size: ClassVar[int] = 1
     learns_from_all: ClassVar[bool] = True
     terms: ClassVar[tuple[str, ...]] = LossTerms._fields
 

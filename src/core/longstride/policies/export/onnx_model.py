@@ -22,8 +22,6 @@ from longstride.simulators.spaces import Box, Discrete
 OPSET = 18
 """Operators of ONNX 1.13 (2022), which the runtimes of today all have."""
 
-INSTALL = "pip install 'longstride[onnx]' (or pip install onnx onnxscript onnxruntime)"
-
 _EXAMPLE_ROWS = 2
 """Rows of the example that is traced; the model takes any number."""
 

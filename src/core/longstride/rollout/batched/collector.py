@@ -129,10 +129,10 @@ class BatchedCollector(Collector):
         """Whether any episode of its instances so far was terminated, and not cut."""
         return bool(self.instances.terminated.any())
 
-    def settle(self, terminated: bool, parts: Sequence[Any] = ()) -> None:
+    def restart_old_episodes(self, terminated: bool, parts: Sequence[Any] = ()) -> None:
         """Let instances give up old episodes; where one was terminated, the ends of episodes have a meaning."""
         if not terminated:
-            self.instances.give_up_old_episodes()
+            self.instances.restart_old_episodes()
 
     def resize(self, steps: int) -> None:
         """Collect so many steps from each instance from now on, at most those of the plan; episodes stay whole."""
@@ -169,5 +169,5 @@ def _new_rows(simulator: Simulator, spec: PolicySpec, plan: RolloutPlan, new: Al
         plan.steps or simulator.max_steps,
         new=lambda shape, dtype: new((plan.instances, *shape), dtype),
         cuts=plan.steps,
-        beside=lambda shape, dtype: np.empty((plan.instances, *shape), dtype),
+        host_only=lambda shape, dtype: np.empty((plan.instances, *shape), dtype),
     )

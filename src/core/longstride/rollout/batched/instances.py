@@ -15,8 +15,8 @@ from longstride.rollout.collector import (
     InstanceTrajectory,
     RolloutPlan,
     bytes_of_size,
-    gives_up,
     record_name,
+    restarts,
     snapshot_of,
 )
 from longstride.rollout.fault_locator import ReplayedInstance, StepSnapshot, generator_in, load_record, record_of
@@ -107,15 +107,15 @@ class Instances:
             for i in range(count)
         ]
         if not plan.of and not self.terminated.any():  # else the ends of episodes have a meaning
-            self.give_up_old_episodes()
+            self.restart_old_episodes()
         return collected
 
-    def give_up_old_episodes(self) -> None:
+    def restart_old_episodes(self) -> None:
         """Let the next rollout begin another episode in each instance whose episode is too old."""
         plan = self._plan
         for i in range(plan.instances if plan.steps else 0):
             age = int(self._arrays.ages[i])
-            self.over[i] |= gives_up(plan, plan.first + i, int(self.numbers[i]), age, plan.restart_after)
+            self.over[i] |= restarts(plan, plan.first + i, int(self.numbers[i]), age, plan.restart_after)
 
     def name(self, i: int) -> str:
         """Return the name of an instance's episode, for messages."""

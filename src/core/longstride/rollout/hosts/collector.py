@@ -11,8 +11,8 @@ from longstride.errors import PolicyNotFiniteError
 from longstride.rollout.collector import Collector, CollectorState, InstanceTrajectory
 from longstride.rollout.fault_locator import ReplayedInstance
 from longstride.rollout.hosts.dispatch import Dispatcher, Traffic
-from longstride.rollout.hosts.parts import Parts, parts_of_learner
 from longstride.rollout.hosts.pool import Job, Pool
+from longstride.rollout.hosts.task_runner import TaskRunner, learner_runner
 from longstride.rollout.hosts.wire import largest_task
 from longstride.rollout.trajectory import Allocate, allocate_plain
 
@@ -36,7 +36,7 @@ class Ahead(NamedTuple):
 class _Rollout(NamedTuple):
     """A rollout that was played."""
 
-    parts: Parts  # whose memory holds it
+    runner: TaskRunner  # whose memory holds it
     collected: list[InstanceTrajectory]
     traffic: Traffic
     seconds: float
@@ -53,7 +53,7 @@ class HostsCollector(Collector):
     def __init__(self, job: Job, pool: Pool, lag: int = 0, new: Allocate = allocate_plain) -> None:
         self.simulator, self.spec, self.plan = job.simulator, job.spec, job.plan
         self._job, self._pool, self._lag, self.steps = job, pool, lag, job.plan.steps
-        self._parts = [parts_of_learner(job.simulator, job.spec, job.plan, new) for _ in range(1 + lag)]
+        self._runners = [learner_runner(job.simulator, job.spec, job.plan, new) for _ in range(1 + lag)]
         self._dispatcher = Dispatcher(pool, max(job.plan.threads, 1))
         self._background = ThreadPoolExecutor(1, thread_name_prefix="rollout") if lag else None
         self._ahead: Ahead | None = None
@@ -78,7 +78,7 @@ class HostsCollector(Collector):
             raise
         self._note(rollout, time.perf_counter() - begin, staleness=int(ahead is not None or restored is not None))
         if self._lag:
-            self._parts.sort(key=lambda parts: parts is not rollout.parts)
+            self._runners.sort(key=lambda runner: runner is not rollout.runner)
             if count == self.plan.instances:
                 self._begin_ahead(actor_params.copy(), first_episode + count, count)
         return rollout.collected, rollout.seconds
@@ -97,20 +97,22 @@ class HostsCollector(Collector):
 
     def _begin_ahead(self, actor_params: np.ndarray, first_episode: int, count: int) -> None:
         assert self._background is not None
-        parts = self._parts[1]
-        parts.follow(self._parts[0])
-        result = self._background.submit(self._play, actor_params, first_episode, count, parts)
+        runner = self._runners[1]
+        runner.copy_state_from(self._runners[0])
+        result = self._background.submit(self._play, actor_params, first_episode, count, runner)
         self._ahead = Ahead(first_episode, count, self.steps, actor_params, result)
 
-    def _play(self, actor_params: np.ndarray, first_episode: int, count: int, parts: Parts | None = None) -> _Rollout:
+    def _play(
+        self, actor_params: np.ndarray, first_episode: int, count: int, runner: TaskRunner | None = None
+    ) -> _Rollout:
         """Play a rollout on the hosts."""
-        begin, parts = time.perf_counter(), parts or self._parts[0]
+        begin, runner = time.perf_counter(), runner or self._runners[0]
         units = self._units(count)
-        tasks = [parts.task(unit, first_episode, self.steps) for unit in units]
-        stored, traffic = self._dispatcher.play(tasks, self._pool.put(actor_params), parts.store)
-        parts.finish(count)
+        tasks = [runner.task(unit, first_episode, self.steps) for unit in units]
+        stored, traffic = self._dispatcher.play(tasks, self._pool.put(actor_params), runner.store)
+        runner.finish(count)
         collected, seconds = [each for task in stored for each in task], time.perf_counter() - begin
-        return _Rollout(parts, collected, traffic, seconds)
+        return _Rollout(runner, collected, traffic, seconds)
 
     def _units(self, count: int) -> list[range]:
         """Return which instances are played by one task."""
@@ -157,11 +159,11 @@ class HostsCollector(Collector):
     @property
     def terminated(self) -> bool:
         """Whether any episode so far was terminated, and not cut."""
-        return self._parts[0].collector.terminated
+        return self._runners[0].collector.terminated
 
-    def settle(self, terminated: bool, parts: Sequence[Any] = ()) -> None:
+    def restart_old_episodes(self, terminated: bool, parts: Sequence[Any] = ()) -> None:
         """Let instances give up old episodes."""
-        self._parts[0].collector.settle(terminated)
+        self._runners[0].collector.restart_old_episodes(terminated)
 
     def resize(self, steps: int) -> None:
         """Collect so many steps from each instance from now on, at most those of the plan."""
@@ -175,7 +177,7 @@ class HostsCollector(Collector):
 
     def state_dict(self) -> CollectorState:
         """Return the state before the rollout that is played already, and the parameters with which it is played."""
-        records, metadata = self._parts[0].collector.state_dict()
+        records, metadata = self._runners[0].collector.state_dict()
         playing = self._ahead.actor_params if self._ahead is not None else self._restored
         return CollectorState(records if playing is None else records | {PLAYING: playing}, metadata)
 
@@ -183,7 +185,7 @@ class HostsCollector(Collector):
         """Continue episodes; a rollout that was played already is played again with the same parameters."""
         self._drop_ahead()
         records = {name: record for name, record in state.records.items() if name != PLAYING}
-        self._parts[0].collector.load_state_dict(CollectorState(records, state.metadata))
+        self._runners[0].collector.load_state_dict(CollectorState(records, state.metadata))
         self._restored = None if self._diverged or not self._lag else state.records.get(PLAYING)
         self._diverged = False
 
@@ -194,7 +196,7 @@ class HostsCollector(Collector):
 
     def replayed(self, before: CollectorState, first_episode: int, count: int) -> list[ReplayedInstance]:
         """Return the instances of a collection as they were before it."""
-        return self._parts[0].collector.replayed(before, first_episode, count)
+        return self._runners[0].collector.replayed(before, first_episode, count)
 
     def close(self) -> None:
         """End what is played, and let the players go."""

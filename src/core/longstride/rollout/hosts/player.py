@@ -15,8 +15,8 @@ from longstride.policies.compiled.forward import align_params
 from longstride.policies.spec import PolicySpec
 from longstride.policies.spec_json import spec_from_json, spec_to_json
 from longstride.rollout.collector import RolloutPlan
-from longstride.rollout.hosts.parts import Parts, parts_of_host
-from longstride.rollout.hosts.same_code import Code, code_here, file_digest, simulator_digest
+from longstride.rollout.hosts.host_compatibility import Code, code_here, file_digest, simulator_digest
+from longstride.rollout.hosts.task_runner import TaskRunner, host_runner
 from longstride.rollout.hosts.wire import Played, Task
 from longstride.simulators.hooks import close_all
 from longstride.simulators.loading import from_source
@@ -58,7 +58,7 @@ class Player:
     """Plays tasks; its methods are called by Ray, or in this process."""
 
     def __init__(self) -> None:
-        self._parts: Parts | None = None
+        self._runner: TaskRunner | None = None
         self._spec: PolicySpec | None = None
         self._free: SimpleQueue[int] = SimpleQueue()
         self._parameters: dict[int, np.ndarray] = {}
@@ -95,21 +95,21 @@ class Player:
 
     def compile(self, actor_params: np.ndarray) -> None:
         """Compile the loop without a step."""
-        assert self._parts is not None and self._spec is not None
-        self._parts.collector.compile(align_params(actor_params, self._spec))
+        assert self._runner is not None and self._spec is not None
+        self._runner.collector.compile(align_params(actor_params, self._spec))
 
     def begin(self, simulator: Simulator, spec: PolicySpec, plan: RolloutPlan, places: int) -> None:
         """Make the memory for some tasks at once."""
-        self._spec, self._parts = spec, parts_of_host(simulator, spec, plan, places)
+        self._spec, self._runner = spec, host_runner(simulator, spec, plan, places)
         for place in range(places):
             self._free.put(place)
 
     def play(self, task: Task, version: int, actor_params: np.ndarray) -> Answer:
         """Play a task with some version of the parameters, float32[*]; wait for a place where none is free."""
-        assert self._parts is not None
+        assert self._runner is not None
         place, begin = self._free.get(), time.thread_time()
         try:
-            played = self._parts.play(place, task, self._aligned(version, actor_params))
+            played = self._runner.play(place, task, self._aligned(version, actor_params))
             return Answer(played, None, time.thread_time() - begin)
         except SimulatorError as error:
             kind = PolicyNotFiniteError if isinstance(error, PolicyNotFiniteError) else SimulatorError
@@ -121,9 +121,9 @@ class Player:
 
     def close(self) -> None:
         """Close what the episodes have opened, once the task that is played has ended."""
-        if self._parts is not None:
+        if self._runner is not None:
             self._free.get()
-            close_all(self._parts.collector.simulator)
+            close_all(self._runner.collector.simulator)
 
     def _aligned(self, version: int, actor_params: np.ndarray) -> np.ndarray:
         """Return a version of the parameters in memory of this process, which compiled code reads fastest."""

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from longstride.errors import UserError, one_line
+from longstride.rollout.hosts.host_compatibility import code_here, portable_source, require_same_code
 from longstride.rollout.hosts.player import Answer, Player, order_of
 from longstride.rollout.hosts.pool import Host, Job, LostError
 from longstride.rollout.hosts.ray_cluster import Cluster, Place, check_address
-from longstride.rollout.hosts.same_code import code_here, portable_source, require_same_code
 from longstride.rollout.hosts.wire import Task
 
 _START = 180.0

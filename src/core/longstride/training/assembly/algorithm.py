@@ -1,6 +1,7 @@
 """From a Config to what an update computes: the algorithm, the schedule of its coefficients, and settings by name."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
 from longstride.config import Config
@@ -23,15 +24,19 @@ The type of ``coefficients`` is a NamedTuple of floats, which are settings, too.
 _SETTINGS = {"clip_range": "ppo_clip_param"}
 """Fields whose settings have other names."""
 
-_MEMBERS = ("needs_critic", "dependent", "learns_from_all", "terms", "coefficients", "targets", "loss")
+_MEMBERS = ("needs_critic", "group_size", "learns_from_all", "terms", "coefficients", "targets", "loss")
 """Names of an :class:`Algorithm`."""
 
 
 def from_config(kind: type[T], config: Config, **others: Any) -> T:
     """Return settings, a dataclass or NamedTuple: fields as given, else the values of the same names in a Config."""
-    settings = {name: _SETTINGS.get(name, name) for name in kind.__annotations__ if name not in others}
+    settings = {name: _SETTINGS.get(name, name) for name in _fields_of(kind) if name not in others}
     filled = {name: getattr(config, setting) for name, setting in settings.items() if setting in Config.model_fields}
     return kind(**others, **filled)
+
+
+def _fields_of(kind: Any) -> Iterable[str]:
+    return [field.name for field in fields(kind)] if is_dataclass(kind) else kind._fields
 
 
 def build_algorithm(config: Config, extensions: Extensions = NO_EXTENSIONS) -> Algorithm:

@@ -29,18 +29,21 @@ from longstride.seeding import stream
 from longstride.simulators.described import described
 from longstride.simulators.loading import is_built_in
 from longstride.simulators.simulator import Simulator, function_of
-from longstride.text import format_bytes
+from longstride.text import Say, format_bytes
 from longstride.training.assembly.algorithm import build_algorithm, build_schedule, from_config
 from longstride.training.assembly.hosts import build_hosts_collector, uses_players
 from longstride.training.assembly.setup import Setup
+from longstride.training.callbacks import Callbacks
 from longstride.training.evaluation.best_heuristic import Heuristics
 from longstride.training.evaluation.periodic import PeriodicEvaluation, asked_evaluation, unasked_evaluation
 from longstride.training.rollout_growth import GrowthLimits
 from longstride.training.run_directory.checkpoint_writer import CheckpointWriter
 from longstride.training.run_directory.directory import RunDirectory
+from longstride.training.run_directory.lock import RunLock
 from longstride.training.run_directory.plots import read_evaluation
 from longstride.training.settings import Services, TrainingSettings
 from longstride.training.time_budget import NO_LIMIT
+from longstride.training.tracking.services import tracking_by
 from longstride.training.trainer import Trainer
 
 _TIMED_STEPS = 2_000_000
@@ -65,7 +68,7 @@ def build_trainer(
         growth=_growth_limits(setup) if size.first else None,
         instances=size.instances,
         rollout_steps=size.steps,
-        shared_start=size.group_size,
+        group_size=size.group_size,
         grow_horizon=config.grow_horizon and 0 < size.restart_after < simulator.max_steps,
         discount_per=config.discount_per if function_of(simulator, "time") is not None else "decision",
         schedule=build_schedule(config, setup.extensions),
@@ -137,7 +140,7 @@ def _explorers(setup: Setup, plan: Plan) -> int:
     share, spec = setup.config.exploring_starts, setup.spec
     is_local = plan.collect_on == "cpu" and not uses_players(setup.config)
     can_begin_anywhere = setup.size.restart_after > 0 and setup.simulator.exploring_starts
-    if not (share > 0.0 and is_local and can_begin_anywhere) or spec.has_memory or spec.scores_actions:
+    if not (share > 0.0 and is_local and can_begin_anywhere) or spec.family.joint_steps:
         return 0
     return max(round(1.0 / share), 2)
 
@@ -186,12 +189,17 @@ def new_model(config: Config, simulator: Simulator, spec: PolicySpec, pinned: bo
     """Return a freshly initialised model on the host."""
     model = ActorCritic(spec, pinned=pinned)
     generator = torch.Generator().manual_seed(int(stream(config.seed, "weights").integers(2**63)))
-    priors = simulator.initial_logits, simulator.initial_feature_weights
-    if spec.scores_actions:
-        priors = None, simulator.initial_description_weights
-    logits, feature_weights = (None if prior is None else torch.tensor(prior, dtype=torch.float32) for prior in priors)
+    rules = spec.family.rules_of(simulator)
+    logits, feature_weights = (None if rule is None else torch.tensor(rule, dtype=torch.float32) for rule in rules)
     initialise(model, config.weight_init, generator, logits, config.initial_log_std, feature_weights)
     return model
+
+
+def build_observer(setup: Setup, lock: RunLock | None, say: Say) -> Callbacks:
+    """Return what sees the records where the lock is held: callbacks of a program, the service that shows the run."""
+    service = setup.config.track
+    tracking = [tracking_by(service, say)] if service and lock else []
+    return Callbacks([*setup.extensions.callbacks, *tracking] if lock else [])
 
 
 def build_evaluation(setup: Setup) -> PeriodicEvaluation | None:

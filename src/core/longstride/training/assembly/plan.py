@@ -9,11 +9,13 @@ from longstride.config import Config
 from longstride.errors import UserError
 from longstride.hardware.planning.host_memory import has_room, require_room
 from longstride.hardware.planning.plan import Plan, make_plan
+from longstride.hardware.planning.second_gpu import format_second_gpu
 from longstride.hardware.planning.update_memory import BESIDE_A_GPU, workspace_bytes
 from longstride.hardware.types import CollectionWork, Gpu, Machine, PlanSettings
 from longstride.learning.distributed.ranks import Ranks
 from longstride.learning.distributed.shares import share_of
 from longstride.learning.step_costs.count import count_answers
+from longstride.learning.step_costs.prediction import predict_update, second_gpu_of
 from longstride.learning.step_costs.update_memory import (
     MemoryEstimate,
     bytes_of_a_sample,
@@ -23,12 +25,13 @@ from longstride.learning.step_costs.update_memory import (
 from longstride.learning.step_costs.work import ByPrecision, step_launches
 from longstride.learning.steps.cpu_kernels.stepper import unsupported
 from longstride.learning.torch_settings import apply_allocator, apply_global_settings
+from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec import PolicySpec
 from longstride.text import format_bytes
 from longstride.training.assembly.algorithm import build_algorithm, build_schedule
 from longstride.training.assembly.hosts import memory_of_players, uses_players
 from longstride.training.assembly.setup import Setup, group_size
-from longstride.training.display.messages import batch_line, memory_lines, precision_lines
+from longstride.training.display.messages import batch_line, memory_lines, precision_lines, rank_lines
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.files import write_json
 
@@ -234,3 +237,14 @@ def apply_plan(plan: Plan) -> Plan:
 def write_plan(directory: Path, plan: Plan, machine: Machine) -> None:
     """Write plan.json: the plan, its reasons, and the machine that it was made for."""
     write_json(RunDirectory(directory).plan, {**plan.as_json(), "machine": asdict(machine)})
+
+
+def exchange_lines(setup: Setup, plan: Plan, machine: Machine, ranks: Ranks) -> list[str]:
+    """Return what several ranks exchange, and on GPUs whether a second one is predicted to bring anything."""
+    gpu = machine.gpu if plan.device == "cuda" else None
+    lines = rank_lines(ranks.size, setup.size.instances, 4 * layout_of(setup.spec).size, "NCCL" if gpu else "gloo")
+    if not lines or gpu is None:
+        return lines
+    prediction = predict_update(setup.spec, plan, gpu, setup.size.samples, setup.config.num_epochs)
+    second = second_gpu_of(prediction, setup.spec, gpu)
+    return [*lines, format_second_gpu(second, setup.size.instances)] if second and not second.is_worth_it else lines

@@ -80,13 +80,14 @@ def complete(settings: Settings, loaded: LoadedSimulator, extensions: Extensions
     if settings.is_complete:
         return set_up(settings, loaded, extensions)
     settings = with_defaults(settings, loaded.simulator)
-    settings = with_preset(settings, set_up(settings, loaded).size.counted)
+    counted = set_up(settings, loaded).size.counted
+    settings = with_total_steps(with_preset(settings, counted), counted)
     return set_up(replace(with_budget(settings), is_complete=True), loaded, extensions)
 
 
 def with_defaults(settings: Settings, simulator: Simulator) -> Settings:
-    """Take the sizes of a preset, then the defaults of :func:`with_prior`."""
-    return with_prior(_with_sizes(settings), simulator)
+    """Take the sizes of a preset, then the defaults of :func:`apply_prior_defaults`."""
+    return apply_prior_defaults(_with_sizes(settings), simulator)
 
 
 def _with_sizes(settings: Settings) -> Settings:
@@ -100,12 +101,10 @@ def _with_sizes(settings: Settings) -> Settings:
     return settings.changed(changes, "preset", [f"Preset {settings.config.preset} sets {what}: {values or 'none'}."])
 
 
-def with_prior(settings: Settings, simulator: Simulator) -> Settings:
+def apply_prior_defaults(settings: Settings, simulator: Simulator) -> Settings:
     """Take the defaults for a policy that starts from a rule, where it does and nobody chose others."""
     config = settings.config
-    scores_actions = FAMILIES[config.policy_network].scores_actions
-    rules = simulator.initial_logits, simulator.initial_feature_weights
-    if all(rule is None for rule in ([simulator.initial_description_weights] if scores_actions else rules)):
+    if all(rule is None for rule in FAMILIES[config.policy_network].rules_of(simulator)):
         return settings
     fields = Config.model_fields
     free = [
@@ -176,6 +175,15 @@ def with_preset(settings: Settings, iteration_steps: int) -> Settings:
     return settings.changed(changes, "preset", notes)
 
 
+def with_total_steps(settings: Settings, counted: int) -> Settings:
+    """Take TRAINING_EPISODES from TOTAL_STEPS, if it is not 0, where it counts so many environment steps each."""
+    if not settings.config.total_steps:
+        return settings
+    episodes = -(-settings.config.total_steps // counted)
+    note = f"TOTAL_STEPS sets TRAINING_EPISODES = {episodes:,}, about {counted:,} steps each."
+    return settings.changed({"training_episodes": episodes}, "total_steps", [note])
+
+
 def with_budget(settings: Settings) -> Settings:
     """Let a time budget alone end the run where nobody chose a number of iterations.
 
@@ -185,7 +193,8 @@ def with_budget(settings: Settings) -> Settings:
     if not settings.config.time_budget:
         return settings
     parse_duration(settings.config.time_budget)
-    if settings.is_chosen("training_episodes") or settings.sources.get("training_episodes") == "preset":
+    by_steps = settings.sources.get("training_episodes") in ("preset", "total_steps")
+    if by_steps or settings.is_chosen("training_episodes"):
         return settings
     return settings.changed({"training_episodes": NO_LIMIT}, "time_budget")
 

@@ -40,6 +40,8 @@ def resumed_settings(given: Settings, given_file: str = "hyperparameters.py") ->
     origins = {name: content.get("sources", {}).get(name, "run") for name in Config.model_fields}
     if not flags.get("time_budget", run.time_budget) and origins["training_episodes"] == "time_budget":
         flags.setdefault("training_episodes", Config().training_episodes)  # else nothing would end the run
+    if run.total_steps and "training_episodes" in flags:
+        flags.setdefault("total_steps", 0)
     notes = _unknown(values, file) + sentences_about(values, file)
     if differing := _not_taken(given, run, origins):
         notes.append(f"The run keeps its own settings; {given_file} differs (a flag wins): {'; '.join(differing)}.")

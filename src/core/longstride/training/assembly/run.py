@@ -12,14 +12,10 @@ from rich.console import Console
 from longstride.errors import UserError
 from longstride.hardware.detect import detect_machine, free_and_total_bytes
 from longstride.hardware.planning.plan import Plan
-from longstride.hardware.planning.second_gpu import in_words
-from longstride.hardware.types import Machine
 from longstride.jit_cache.cache import CACHE_STATS
 from longstride.learning.distributed.launch import shared_machine
 from longstride.learning.distributed.ranks import ALONE, Ranks, host_first
-from longstride.learning.step_costs.prediction import predict_update, second_gpu_of
 from longstride.output import note_losses
-from longstride.policies.parameter_layout import layout_of
 from longstride.settings import Settings
 from longstride.simulators.check import check_simulator
 from longstride.simulators.hooks import naming_the_hook
@@ -30,12 +26,14 @@ from longstride.training.assembly.choose_options import choose_options, with_cho
 from longstride.training.assembly.components import (
     build_evaluation,
     build_heuristics,
+    build_observer,
     build_trainer,
 )
 from longstride.training.assembly.open_directory import open_directory, run_directory_for
 from longstride.training.assembly.plan import (
     announce,
     apply_plan,
+    exchange_lines,
     part_of,
     peak_line,
     plan_part,
@@ -43,10 +41,16 @@ from longstride.training.assembly.plan import (
     write_plan,
 )
 from longstride.training.assembly.presets import budget_lines, budget_of, complete
-from longstride.training.assembly.run_settings import changed_settings, load_configured, resumes_of, train_command
+from longstride.training.assembly.run_settings import (
+    changed_settings,
+    load_configured,
+    resumes_of,
+    train_command,
+    values_of_a_run,
+)
 from longstride.training.assembly.setup import Setup
 from longstride.training.choice.choose import keep_choice
-from longstride.training.display.messages import kernel_lines, memory_lines, rank_lines
+from longstride.training.display.messages import kernel_lines, memory_lines
 from longstride.training.display.progress import Progress
 from longstride.training.display.utilization import build_utilization_tracker
 from longstride.training.extensions import NO_EXTENSIONS, Extensions
@@ -100,6 +104,7 @@ class Run:
         trainer, retry = self.trainer, self.trainer.checkpoints.retry
         note_losses(MessagesLog(self.directory, self.lock.require).append)
         paths = RunDirectory(self.directory)
+        trainer.observer.begin(self.directory, values_of_a_run(self.directory))
         kept = KeptFiles([paths.config, paths.plan, *self.own_files], retry)
         log = MetricsLog(self.directory, trainer.iteration, retry)
         iterations = trainer.settings.iterations if trainer.settings.iterations != NO_LIMIT else None
@@ -134,7 +139,7 @@ class Run:
 
     def _keep_choice(self) -> list[str]:
         """Write how the chosen policy acts; return a line if that fails."""
-        chosen = self.trainer.judge.chosen
+        chosen = self.trainer.best_tracker.chosen
         if chosen is None:
             return []
         try:
@@ -200,14 +205,14 @@ def build_run(
         ranks.use_device(plan.device)
         _say_all([*setup.settings.notes, *budget_lines(setup.settings), *chosen.lines], say)
         lines = [*announce(plan, machine, setup.config, verbose), peak_line(part, plan)]
-        _say_all([*lines, *_rank_lines(setup, plan, machine, ranks)], say)
+        _say_all([*lines, *exchange_lines(setup, plan, machine, ranks)], say)
         with _files_kept(setup if lock else None, directory, say):
             require_memory(part, plan, machine, ranks.size)
         retry = WriteRetry(lock.require) if lock else WriteRetry()
         checkpoints = CheckpointWriter(directory.path, setup.config.checkpoints_kept, retry)
         played = build_evaluation(setup), build_heuristics(setup, directory.path) if lock else None
         tracker = build_utilization_tracker(plan, machine, ranks.size)
-        services = Services(checkpoints, budget, *played, tracker, ranks, extensions.observer(lock is not None))
+        services = Services(checkpoints, budget, *played, tracker, ranks, build_observer(setup, lock, say))
         trainer = build_trainer(setup, plan, directory.path, command, services)
         on_error.callback(trainer.collector.close)
         ranks.advise(partial(_advice, trainer))
@@ -258,17 +263,6 @@ def _advice(trainer: Trainer) -> str:
     """Return what is saved of a run whose other processes have ended, and how to go on."""
     iteration = trainer.checkpoints.saved_iteration
     return resume_sentence(iteration, trainer.settings.command_after(iteration), "")
-
-
-def _rank_lines(setup: Setup, plan: Plan, machine: Machine, ranks: Ranks) -> list[str]:
-    """Return what several ranks exchange, and on GPUs whether a second one is predicted to bring anything."""
-    gpu = machine.gpu if plan.device == "cuda" else None
-    lines = rank_lines(ranks.size, setup.size.instances, 4 * layout_of(setup.spec).size, "NCCL" if gpu else "gloo")
-    if not lines or gpu is None:
-        return lines
-    prediction = predict_update(setup.spec, plan, gpu, setup.size.samples, setup.config.num_epochs)
-    second = second_gpu_of(prediction, setup.spec, gpu)
-    return [*lines, in_words(second, setup.size.instances)] if second and not second.is_worth_it else lines
 
 
 def _hints(loaded: LoadedSimulator) -> list[str]:

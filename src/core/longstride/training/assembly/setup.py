@@ -163,7 +163,7 @@ def _rollout_size(config: Config, simulator: Simulator, spec: PolicySpec) -> Rol
 
 def group_size(config: Config) -> int:
     """Return the number of instances that share random streams; 1 where none do."""
-    return build_algorithm(config).dependent
+    return build_algorithm(config).group_size
 
 
 def names_a_size(config: Config, simulator: Simulator) -> bool:
@@ -183,10 +183,11 @@ def require_groups(config: Config, simulator: Simulator) -> None:
         UserError: they cannot.
     """
     family = FAMILIES[config.policy_network]
-    if family.scores_actions:
-        _require_no_comparison_of_states(config, "scores lists of actions")
-    if family.memory:
-        _require_no_comparison_of_states(config, "learns from many steps together")
+    if family.joint_steps and config.kl_coefficient > 0.0:
+        raise UserError(
+            f"POLICY_NETWORK is '{family.name}', which {family.joint_steps}, but KL_COEFFICIENT compares single "
+            "decisions with the first policy; set it to 0."
+        )
     if group_size(config) == 1:
         return
     name = config.algorithm
@@ -199,15 +200,6 @@ def require_groups(config: Config, simulator: Simulator) -> None:
         raise UserError(
             f"NUM_ENVS is {config.num_envs}, which is not a multiple of GROUP_SIZE "
             f"{config.group_size}; change one of them."
-        )
-
-
-def _require_no_comparison_of_states(config: Config, kind: str) -> None:
-    """Check that nothing asks a policy of some kind, a phrase, about single steps alone."""
-    if config.kl_coefficient > 0.0:
-        raise UserError(
-            f"POLICY_NETWORK is '{config.policy_network}', which {kind}, but KL_COEFFICIENT compares single decisions "
-            "with the first policy; set it to 0."
         )
 
 

@@ -105,9 +105,6 @@ class _Facts(TypedDict, total=False):
 @with_config(_ANYTHING)
 class _Sent(TypedDict, total=False):
     run: str
-    iteration: Count
-    closed: bool
-    files: dict[str, str]
 
 
 OBJECT: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, JsonValue])
@@ -123,7 +120,7 @@ RECORD: TypeAdapter[Any] = TypeAdapter(_WholeRecord)
 FACTS: TypeAdapter[Any] = TypeAdapter(_Facts)
 """The JSON file of a checkpoint."""
 TRACKING: TypeAdapter[Any] = TypeAdapter(dict[str, _Sent])
-"""What a service has of a run, by target."""
+"""The name of a run in a service, by target."""
 
 
 def read_json(path: Path, shape: TypeAdapter[Any] = OBJECT) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import torch
 from helpers.random_rollouts import random_model, random_rollout
 from helpers.toy_runs import toy_stepper
 
-from longstride.learning import prepare_batch
+from longstride.learning.batch import critic_values
 
 ROWS, CHUNK = 250, 100
 
@@ -21,7 +21,7 @@ class Valuing:
     """A stepper whose critic writes down the rows of each call, and has no room for more than some."""
 
     def __init__(self, monkeypatch, microbatch, most=ROWS):
-        monkeypatch.setattr(prepare_batch, "value_rows", lambda spec, samples: CHUNK)
+        monkeypatch.setattr(critic_values, "value_rows", lambda spec, samples: CHUNK)
         self.model = random_model("discrete")
         self.stepper, self.sizes, self.most = toy_stepper(self.model, microbatch=microbatch), [], most
         self.rows = random_rollout(self.model, ROWS).observations
@@ -36,7 +36,7 @@ class Valuing:
     def values(self, on_card=True):
         self.sizes.clear()
         rows = self.rows.as_subclass(OnCard) if on_card else self.rows
-        return prepare_batch._values(self.stepper, rows).numpy()
+        return critic_values._values(self.stepper, rows).numpy()
 
     @torch.no_grad()
     def expected(self):

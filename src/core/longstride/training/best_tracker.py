@@ -1,10 +1,13 @@
 """What a run is worth so far: evaluations at intervals, the best parameters, the heuristics to compare with."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from longstride.policies.parameter_layout import ParameterLayout
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.simulator import Simulator
 from longstride.training.choice.candidates import Candidate, Candidates
@@ -19,7 +22,7 @@ from longstride.training.record import Best, JudgedBy, Summary, main_metric_of, 
 from longstride.training.settings import Services
 
 
-class Judge:
+class BestTracker:
     """Judges the policy of a run by its main metric, and has the best parameters kept.
 
     Evaluations decide which are the best where some are made, else the episodes of iterations. ``best`` is their main
@@ -67,7 +70,7 @@ class Judge:
         self._direction.see(result)
         return float(result["seconds"])
 
-    def see_iteration(self, whole: Summary) -> None:
+    def record_iteration(self, whole: Summary) -> None:
         """Take note of the steps and episodes that the present parameters have played."""
         self.trained, self._last_steps = self.trained + whole.steps, whole.steps
         worst = max if self._simulator.main_metric_lower_is_better else min
@@ -164,3 +167,10 @@ class Judge:
     def _begin_phase(self, progress: Progress) -> None:
         progress.phase("evaluating")
         self._sampler.phase("evaluating")
+
+
+def model_of(candidate: Candidate, tensors: Mapping[str, Tensor], layout: ParameterLayout) -> dict[str, Tensor]:
+    """Return the model among the tensors of a checkpoint, with the actor of a candidate."""
+    actor, model = torch.from_numpy(candidate.params), {n: t for n, t in tensors.items() if n.startswith("model.")}
+    of_actor = [name for name, offset in layout.offsets.items() if offset < layout.actor_size]
+    return model | {f"model.{name}": layout.view(actor, name) for name in of_actor}

@@ -29,7 +29,7 @@ _ENVIRONMENT = "_ZN08NumbaEnv"
 """What Numba's names of environments begin with: pointers to the Python objects that a function's code uses."""
 
 
-def compile_as_one_unit(function: F) -> F:
+def compile_whole_kernel(function: F) -> F:
     """Let a compiled function that Python calls compile all its callees with it; return any other as it is.
 
     So it does with a version of Numba that is not in ``TESTED``: that compiles for twice as long.

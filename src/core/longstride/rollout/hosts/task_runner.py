@@ -1,4 +1,4 @@
-"""Parts of a rollout: what is sent of some instances, how a host plays them, and how the result is stored.
+"""Runs the parts of a rollout: what is sent of some instances, how a host plays them, and how the result is stored.
 
 The same class is used on both sides, around a collector of the learner's or of the host's. The learner keeps all
 unfinished episodes: a task carries those of its instances, so any host can play it, and play it again.
@@ -22,8 +22,8 @@ from longstride.simulators.simulator import Simulator
 _NO_RECORD = np.zeros(0, np.uint8)
 
 
-class Parts(Protocol):
-    """Parts of rollouts of one kind."""
+class TaskRunner(Protocol):
+    """Runs the parts of rollouts of one kind."""
 
     @property
     def collector(self) -> Collector:
@@ -32,7 +32,7 @@ class Parts(Protocol):
     def task(self, unit: range, first_episode: int, steps: int) -> Task:
         """Return the task of playing some instances."""
 
-    def play(self, place: int, task: Task, actor_params: np.ndarray) -> list[Played]:
+    def play(self, index: int, task: Task, actor_params: np.ndarray) -> list[Played]:
         """Play a task in one of the places of the collector's memory; places may be used at the same time."""
 
     def store(self, task: Task, played: Sequence[Played]) -> list[InstanceTrajectory]:
@@ -41,34 +41,34 @@ class Parts(Protocol):
     def finish(self, count: int) -> None:
         """Take some instances, all of which are stored, to where they begin the next rollout."""
 
-    def follow(self, others: Any) -> None:
-        """Continue the unfinished episodes of other parts of the same kind."""
+    def copy_state_from(self, other: Any) -> None:
+        """Continue the unfinished episodes of another runner of the same kind."""
 
 
-def parts_of_learner(simulator: Simulator, spec: PolicySpec, plan: RolloutPlan, new: Allocate) -> Parts:
-    """Return the parts with memory for all instances; their loops are never called, so they are never compiled."""
+def learner_runner(simulator: Simulator, spec: PolicySpec, plan: RolloutPlan, new: Allocate) -> TaskRunner:
+    """Return the runner with memory for all instances; their loops are never called, so they are never compiled."""
     if not simulator.compiled:
-        return EnvironmentParts(GymnasiumCollector(simulator, spec, plan, new))
+        return EnvironmentRunner(GymnasiumCollector(simulator, spec, plan, new))
     if plan.steps:
-        return FixedLengthParts(FixedLengthCollector(simulator, spec, plan, new))
-    return EpisodeParts([EpisodeCollector(simulator, spec, plan._replace(side_by_side=1), new)])
+        return FixedLengthRunner(FixedLengthCollector(simulator, spec, plan, new))
+    return EpisodeRunner([EpisodeCollector(simulator, spec, plan._replace(side_by_side=1), new)])
 
 
-def parts_of_host(simulator: Simulator, spec: PolicySpec, plan: RolloutPlan, places: int) -> Parts:
-    """Return the parts with memory for as many tasks at once as there are places."""
+def host_runner(simulator: Simulator, spec: PolicySpec, plan: RolloutPlan, places: int) -> TaskRunner:
+    """Return the runner with memory for as many tasks at once as there are places."""
     if not simulator.compiled:
-        return EnvironmentParts(GymnasiumCollector(simulator, spec, plan))
+        return EnvironmentRunner(GymnasiumCollector(simulator, spec, plan))
     if plan.steps:
-        return FixedLengthParts(FixedLengthCollector(simulator, spec, plan._replace(instances=places)))
+        return FixedLengthRunner(FixedLengthCollector(simulator, spec, plan._replace(instances=places)))
     loop = build_collect_steps(simulator, spec)
     plan = plan._replace(instances=largest_task(plan), threads=1)
-    return EpisodeParts(
+    return EpisodeRunner(
         [EpisodeCollector(simulator, spec, plan, allocate_plain, lambda *_: loop) for _ in range(places)]
     )
 
 
-class FixedLengthParts:
-    """Parts of rollouts in which each instance plays a number of steps."""
+class FixedLengthRunner:
+    """Runs the parts of rollouts in which each instance plays a number of steps."""
 
     def __init__(self, collector: FixedLengthCollector) -> None:
         self._collector = collector
@@ -84,11 +84,11 @@ class FixedLengthParts:
         saved = tuple(Saved(instance.record(), instance.metadata()) for instance in instances)
         return Task(unit.start, len(unit), first_episode, steps, saved)
 
-    def play(self, place: int, task: Task, actor_params: np.ndarray) -> list[Played]:
+    def play(self, index: int, task: Task, actor_params: np.ndarray) -> list[Played]:
         """Continue the episodes of a task's instances, one instance after another."""
         played = []
         for k, saved in enumerate(task.saved):
-            instance = self.collector.instance(place, task.first + k)
+            instance = self.collector.instance(index, task.first + k)
             instance.load(saved.record, saved.metadata)
             collected = self.collector.play(actor_params, task.steps, instance)
             columns = pack(collected.trajectory, self.collector.spec)
@@ -102,7 +102,7 @@ class FixedLengthParts:
     def _store(self, task: Task, index: int, played: Played) -> InstanceTrajectory:
         instance = self.collector.instance(index, index)
         instance.resize(task.steps)
-        _make_room(instance.trajectory, played, instance.give_room)
+        _extend_capacity(instance.trajectory, played, instance.set_capacity)
         write(played.columns, instance.trajectory)
         instance.load(played.record, played.metadata)
         return InstanceTrajectory(instance.trajectory.first(task.steps), list(played.finished))
@@ -111,13 +111,13 @@ class FixedLengthParts:
         """Let instances give up old episodes, and groups gather."""
         self.collector.end_rollout(count)
 
-    def follow(self, others: "FixedLengthParts") -> None:
-        """Continue the unfinished episodes of other parts."""
-        self.collector.load_state_dict(others.collector.state_dict())
+    def copy_state_from(self, other: "FixedLengthRunner") -> None:
+        """Continue the unfinished episodes of another runner."""
+        self.collector.load_state_dict(other.collector.state_dict())
 
 
-class EnvironmentParts:
-    """Parts of rollouts in which environments of Gymnasium play a number of steps.
+class EnvironmentRunner:
+    """Runs the parts of rollouts in which environments of Gymnasium play a number of steps.
 
     A host keeps the environments that it has stepped. One that lies elsewhere is brought to its place by the draws of
     the episode so far, which takes their steps again.
@@ -136,7 +136,7 @@ class EnvironmentParts:
         saved = tuple(Saved(_NO_RECORD, self._collector.instance(index).state_dict()) for index in unit)
         return Task(unit.start, len(unit), first_episode, steps, saved)
 
-    def play(self, place: int, task: Task, actor_params: np.ndarray) -> list[Played]:
+    def play(self, index: int, task: Task, actor_params: np.ndarray) -> list[Played]:
         """Continue the episodes of a task's environments; there is one place."""
         played = []
         for k, saved in enumerate(task.saved):
@@ -161,14 +161,14 @@ class EnvironmentParts:
     def finish(self, count: int) -> None:
         """Do nothing: environments are never restarted in the middle of an episode."""
 
-    def follow(self, others: "EnvironmentParts") -> None:
-        """Continue the unfinished episodes of other parts, which a checkpoint does not have."""
+    def copy_state_from(self, other: "EnvironmentRunner") -> None:
+        """Continue the unfinished episodes of another runner, which a checkpoint does not have."""
         for index in range(self.collector.plan.instances):
-            self.collector.instance(index).load_state_dict(others.collector.instance(index).state_dict(), replay=False)
+            self.collector.instance(index).load_state_dict(other.collector.instance(index).state_dict(), replay=False)
 
 
-class EpisodeParts:
-    """Parts of rollouts in which each instance plays a whole episode, with a collector for each place."""
+class EpisodeRunner:
+    """Runs the parts of rollouts in which each instance plays a whole episode, with a collector for each place."""
 
     def __init__(self, collectors: Sequence[EpisodeCollector]) -> None:
         self._collectors = collectors
@@ -182,9 +182,9 @@ class EpisodeParts:
         """Return the task of playing the episodes of some instances."""
         return Task(unit.start, len(unit), first_episode, 0)
 
-    def play(self, place: int, task: Task, actor_params: np.ndarray) -> list[Played]:
+    def play(self, index: int, task: Task, actor_params: np.ndarray) -> list[Played]:
         """Play the episodes of a task."""
-        collected, _ = self._collectors[place].collect(actor_params, task.first_episode + task.first, task.instances)
+        collected, _ = self._collectors[index].collect(actor_params, task.first_episode + task.first, task.instances)
         spec = self.collector.spec
         return [Played(pack(each.trajectory, spec), tuple(each.finished), _NO_RECORD, {}) for each in collected]
 
@@ -194,7 +194,7 @@ class EpisodeParts:
 
     def _store(self, index: int, played: Played) -> InstanceTrajectory:
         collector, steps = self.collector, steps_of(played.columns)
-        _make_room(collector.rows_of(index), played, lambda features: collector.give_room(index, features))
+        _extend_capacity(collector.rows_of(index), played, lambda features: collector.set_capacity(index, features))
         rows = collector.rows_of(index)
         write(played.columns, rows)
         return InstanceTrajectory(rows.first(steps), list(played.finished))
@@ -202,11 +202,11 @@ class EpisodeParts:
     def finish(self, count: int) -> None:
         """Do nothing: no episode continues."""
 
-    def follow(self, others: "EpisodeParts") -> None:
+    def copy_state_from(self, other: "EpisodeRunner") -> None:
         """Do nothing: no episode continues."""
 
 
-def _make_room(rows: Trajectory, played: Played, give: Any) -> None:
+def _extend_capacity(rows: Trajectory, played: Played, give: Any) -> None:
     """Give an instance memory for as many feasible actions as came, where they were more than expected."""
     if rows.has_lists and "features" in played.columns:
         came = unpack(played.columns, "features")

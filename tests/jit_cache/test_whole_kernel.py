@@ -12,7 +12,7 @@ from numba import njit, types
 from numba.core import config, event
 from numba.core.dispatcher import Dispatcher
 
-from longstride.jit_cache import one_unit
+from longstride.jit_cache import whole_kernel
 from longstride.jit_cache.cache import cached
 
 
@@ -40,7 +40,7 @@ def build_kernel(helper):
 
 
 VALUES = np.arange(4.0)
-SHIPPED = one_unit.TESTED
+SHIPPED = whole_kernel.TESTED
 
 
 @pytest.fixture(autouse=True)
@@ -49,9 +49,9 @@ def as_without_tests(monkeypatch):
 
     Whatever version of Numba is here counts as tested: these are its tests.
     """
-    monkeypatch.setattr(one_unit, "TESTED", (".".join(numba.__version__.split(".")[:2]),))
+    monkeypatch.setattr(whole_kernel, "TESTED", (".".join(numba.__version__.split(".")[:2]),))
     monkeypatch.setenv("LONGSTRIDE_KERNEL_CACHE", "off")
-    monkeypatch.setattr(Dispatcher, "compile", one_unit._UNIT.compile)
+    monkeypatch.setattr(Dispatcher, "compile", whole_kernel._UNIT.compile)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def compilations():
     ("version", "in_units"), [("0.68.9", True), ("0.69.0", False), ("0.680.0", False), ("1.68", False)]
 )
 def test_only_tested_versions_of_numba_compile_in_units(monkeypatch, version, in_units):
-    monkeypatch.setattr(one_unit, "TESTED", ("0.68",))
+    monkeypatch.setattr(whole_kernel, "TESTED", ("0.68",))
     monkeypatch.setattr(numba, "__version__", version)
     kernel = build_kernel(build_helper())
     assert hasattr(kernel._compiler.compile, "args") == in_units
@@ -75,10 +75,10 @@ def test_only_tested_versions_of_numba_compile_in_units(monkeypatch, version, in
 
 
 def test_the_version_of_numba_that_is_installed_by_default_is_tested(monkeypatch):
-    monkeypatch.setattr(one_unit, "TESTED", SHIPPED)
+    monkeypatch.setattr(whole_kernel, "TESTED", SHIPPED)
     constraints = Path(__file__).resolve().parents[2] / "constraints.txt"
     (version,) = re.findall(r"^numba==(\S+)", constraints.read_text(), re.MULTILINE)
-    assert one_unit._is_tested(version), "add it to TESTED if the other tests of this file pass"
+    assert whole_kernel._is_tested(version), "add it to TESTED if the other tests of this file pass"
 
 
 def test_a_callee_is_compiled_once_for_several_kernels(compilations):
@@ -159,13 +159,13 @@ def test_what_is_no_kernel_is_compiled_in_numbas_way():
 
 
 def test_another_thread_may_call_a_callee_meanwhile(monkeypatch):
-    helper, begun, finalize = build_helper(), Event(), one_unit._Library.finalize
+    helper, begun, finalize = build_helper(), Event(), whole_kernel._Library.finalize
 
     def slow(library):
         begun.set()
         finalize(library)
 
-    monkeypatch.setattr(one_unit._Library, "finalize", slow)
+    monkeypatch.setattr(whole_kernel._Library, "finalize", slow)
     with ThreadPoolExecutor(2) as pool:
         total = pool.submit(build_kernel(helper), VALUES)
         value = pool.submit(lambda: begun.wait() and helper(VALUES, 1))
@@ -178,7 +178,7 @@ def test_a_numba_that_works_otherwise_compiles_in_its_own_way(monkeypatch, what)
         raise AttributeError("in another Numba this has another name")
 
     before = vars(Dispatcher).copy()
-    monkeypatch.setattr(one_unit._Library, what, unknown)
+    monkeypatch.setattr(whole_kernel._Library, what, unknown)
     inner = build_helper()
 
     @njit

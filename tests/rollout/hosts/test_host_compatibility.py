@@ -9,8 +9,8 @@ from helpers.toy_runs import SEED, actor_weights, toy_model
 
 from longstride.errors import UserError
 from longstride.rollout.collector import RolloutPlan
+from longstride.rollout.hosts.host_compatibility import code_here, portable_source, require_same_code
 from longstride.rollout.hosts.player import Player, order_of
-from longstride.rollout.hosts.same_code import code_here, portable_source, require_same_code
 
 PLAN = RolloutPlan(SEED, 2, 10)
 FILE = """

@@ -1,8 +1,7 @@
-"""--mode track: what is sent once, what a failure costs, a run that is followed, against the services themselves."""
+"""TRACK and --mode track: what is sent once, what a failure costs, against the services themselves."""
 
 import json
 import math
-import os
 import struct
 import time
 from unittest.mock import MagicMock
@@ -10,11 +9,12 @@ from unittest.mock import MagicMock
 import pytest
 from commands.test_cli import refused  # noqa: F401
 
+from longstride import Hyperparameters, train
 from longstride.cli import main
-from longstride.commands.track import command, to_mlflow, to_wandb
-from longstride.commands.track.tracker import TrackingError
 from longstride.training.run_directory.lock import RunLock
 from longstride.training.run_directory.metrics_log import scalars
+from longstride.training.tracking import services, to_mlflow, to_wandb
+from longstride.training.tracking.tracking import TrackingError
 
 SETTINGS = {"gamma": 0.9, "simulator_options": {"max_steps": 5}, "use_tf32": True, "simulator": "toy.py:Toy"}
 
@@ -50,144 +50,86 @@ def track(directory, service, *flags):
 class FakeService:
     """A service with a single run, which fails on demand."""
 
-    target = "somewhere"
-
     def __init__(self):
-        self.opened, self.sent, self.files, self.closed, self.failures = [], [], [], [], 0
+        self.opened, self.sent, self.files, self.closed, self.fails_at = [], [], [], 0, None
 
-    def open(self, facts, sent):
-        self.opened.append((facts, sent.run))
-        self.run, self.iteration = sent.run or "run-1", sent.iteration
+    def open(self, directory, settings, run):
+        self.opened.append((directory.name, settings, run))
+        self.run, self.iteration = run or "run-1", self.sent[-1] if run and self.sent else 0
         return self
 
-    def send(self, records):
-        if self.failures:
-            self.failures -= 1
+    def send(self, record):
+        if record["iteration"] == self.fails_at:
             raise TrackingError("The service is away.")
-        self.sent += [r["iteration"] for r in records]
+        self.sent.append(record["iteration"])
         self.iteration = self.sent[-1]
 
     def send_file(self, path):
         self.files.append(path.name)
 
-    def close(self, ended):
-        self.closed.append(ended)
+    def close(self):
+        self.closed += 1
         return ["See it there."]
 
 
 @pytest.fixture
 def service(monkeypatch):
     fake = FakeService()
-    monkeypatch.setitem(command.SERVICES, "wandb", (fake.open, lambda: fake.target))
+    monkeypatch.setattr(services, "WandbRun", fake.open)
+    monkeypatch.setattr(services, "wandb_target", lambda: "somewhere")
     return fake
 
 
-def test_each_iteration_and_file_is_sent_once(run, service, capsys):
+def test_a_run_that_has_ended_is_sent_once(run, service, capsys):
     assert track(run, "wandb") == 0
-    assert (service.sent, service.files, service.closed) == ([1, 2, 3], ["report.html"], [True])
-    facts, _ = service.opened[0]
-    assert (facts.name, facts.settings, facts.units) == ("my run", SETTINGS, {"cash": "euros"})
+    assert (service.sent, service.files, service.closed) == ([1, 2, 3], ["report.html"], 1)
+    assert service.opened[0] == ("my run", SETTINGS, "")
     assert capsys.readouterr().out == "Sent 3 iterations; 3 iterations are there.\nSee it there.\n"
-    assert track(run, "wandb") == 0
-    assert capsys.readouterr().out == "Everything is there: 3 iterations in run run-1 of somewhere.\n"
-    assert len(service.opened) == 1
     append(run, 4)
-    (run / "learning_curve.png").write_bytes(b"curve")
-    (run / "report.html").write_text("<p>longer</p>")
     assert track(run, "wandb") == 0
-    assert service.sent == [1, 2, 3, 4]
-    assert service.files == ["report.html", "report.html", "learning_curve.png"]
-    assert service.opened[1][1] == "run-1", "the same run"
-    service.target = "elsewhere"
-    assert track(run, "wandb") == 0
-    assert service.opened[2][1] == "", "another run in another place"
+    assert (service.sent, service.opened[1][2]) == ([1, 2, 3, 4], "run-1")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(services, "wandb_target", lambda: "elsewhere")
+        assert track(run, "wandb") == 0
+    assert service.opened[2][2] == "", "another run in another place"
 
 
-def test_what_a_failure_lost_is_sent_by_the_next_call(run, service, refused):  # noqa: F811
-    service.failures = 1
-    assert refused("--mode", "track", "--run-directory", run, "--to", "wandb") == "The service is away."
-    assert service.closed == [False]
-    assert track(run, "wandb") == 0
-    assert service.sent == [1, 2, 3]
+def test_a_training_is_sent_while_it_goes_on_and_a_failure_does_not_end_it(service, tmp_path, capsys):
+    settings = Hyperparameters(training_episodes=3, num_envs=1, rollout_steps=64, batch_size=32, track="wandb")
+    service.fails_at = 2
+    run = train("cartpole", settings, run_directory=tmp_path / "run", report=False)
+    assert run.completed
+    assert (service.sent, service.closed) == ([1], 0)
+    assert service.opened[0][1]["rollout_steps"] == 64
+    assert "The service is away. Nothing more is sent;" in " ".join(capsys.readouterr().out.split())
+    service.fails_at = None
+    assert track(run.directory, "wandb") == 0
+    assert (service.sent, service.closed) == ([1, 2, 3], 1)
 
 
-def test_a_run_is_followed_until_its_training_ends(run, service, monkeypatch, capsys):
-    """The training itself waits for nothing: it only writes its files."""
-    lock, steps = RunLock(run), []
-
-    def sleep(seconds):
-        steps.append(seconds)
-        if len(steps) == 1:
-            append(run, 4)
-            service.failures = 2
-        elif len(steps) == 4:
-            append(run, 5)
-            lock.release()
-        elif len(steps) == 5:  # the report of the whole run comes after the end
-            (run / "report.html").write_text("<p>of all</p>")
-        assert len(steps) < 9
-
-    os.utime(run / "report.html", (1, 1))
-    monkeypatch.setattr(command.time, "sleep", sleep)
-    assert track(run, "wandb", "--follow") == 0
-    assert (service.sent, service.files, service.closed) == ([1, 2, 3, 4, 5], ["report.html"], [True])
-    assert capsys.readouterr().out.count("The service is away. Trying again.") == 1
-    assert len(service.opened) == 1
-
-
-def test_a_run_that_trains_is_not_called_finished_and_a_stop_keeps_what_was_sent(run, service, monkeypatch, capsys):
-    lock = RunLock(run)
-    assert track(run, "wandb") == 0
-    assert service.closed == [False]
-
-    def interrupt(seconds):
-        raise KeyboardInterrupt
-
-    append(run, 4)
-    monkeypatch.setattr(command.time, "sleep", interrupt)
-    assert track(run, "wandb", "--follow") == 130
-    lock.release()
-    assert json.loads((run / "tracking-wandb.json").read_text())["somewhere"]["iteration"] == 4
-    assert track(run, "wandb") == 0
-    assert service.sent == [1, 2, 3, 4]
+def test_a_failure_of_the_mode_is_its_exit_code(run, service, capsys):
+    service.fails_at = 2
+    assert track(run, "wandb") == 2
+    assert capsys.readouterr().out.startswith("The service is away. Nothing more is sent;")
 
 
 def test_what_is_wrong_is_said(run, service, refused, tmp_path):  # noqa: F811
     assert refused("--mode", "track", "--run-directory", run).startswith("--mode track needs --run-directory DIR and")
     assert refused("--mode", "track", "--to", "wandb").startswith("--mode track needs --run-directory DIR and")
-    nothing = refused("--mode", "track", "--run-directory", tmp_path / "no", "--to", "wandb", "--follow")
+    nothing = refused("--mode", "track", "--run-directory", tmp_path / "no", "--to", "wandb")
     assert nothing == f"{tmp_path / 'no'} has no metrics.jsonl with an iteration; name the directory of a run."
+    assert refused("--mode", "track", "--follow").startswith("--follow is gone: train with --track wandb or")
     assert refused("--mode", "train", "--to", "wandb") == "--to does not go with --mode train. It goes with track."
-    for content in ("{", '{"somewhere": {"words": 1}}', "[]"):
+    for content in ("{", '{"somewhere": {"run": 1}}', "[]"):
         (run / "tracking-wandb.json").write_text(content)
         message = refused("--mode", "track", "--run-directory", run, "--to", "wandb")
         assert message == f"{run / 'tracking-wandb.json'} is damaged; remove it to send the run anew."
 
 
-def test_a_second_command_does_not_send_the_same_run_a_second_time(run, service, refused, monkeypatch):  # noqa: F811
-    lock = RunLock(run, run / "tracking-wandb.lock", "sends it to wandb; wait for it, or stop it")
-    message = refused("--mode", "track", "--run-directory", run, "--to", "wandb")
-    assert message == f"{run} is in use: process {os.getpid()} sends it to wandb; wait for it, or stop it."
-    monkeypatch.setitem(command.SERVICES, "mlflow", command.SERVICES["wandb"])
-    assert track(run, "mlflow") == 0, "another service at the same time"
+def test_a_run_that_trains_is_not_sent_by_a_second_process(run, service, refused):  # noqa: F811
+    lock = RunLock(run)
+    assert "is in use: process" in refused("--mode", "track", "--run-directory", run, "--to", "wandb")
     lock.release()
-    assert track(run, "wandb") == 0
-    assert service.sent == [1, 2, 3, 1, 2, 3]
-
-
-def test_a_service_is_asked_again_where_the_command_was_stopped_before_it_had_everything(run, service, monkeypatch):
-    """W&B's package takes what it is given at once, and uploads it later."""
-
-    def stopped(ended):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(service, "close", stopped)
-        assert track(run, "wandb") == 130
-    assert track(run, "wandb") == 0
-    assert (len(service.opened), service.closed) == (2, [True])
-    assert track(run, "wandb") == 0
-    assert len(service.opened) == 2, "now it has everything"
 
 
 @pytest.mark.parametrize("name", ["wandb", "mlflow"])
@@ -201,7 +143,7 @@ def test_mlflow_has_the_run(run, tmp_path, monkeypatch, capsys, refused):  # noq
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "store").as_uri())
-    monkeypatch.setattr(to_mlflow, "_MOST_METRICS", 12)  # so that three iterations take several batches
+    monkeypatch.setattr(to_mlflow, "_MOST_METRICS", 2)  # so that an iteration takes several batches
     assert track(run, "mlflow") == 0
     client = mlflow.MlflowClient((tmp_path / "store").as_uri())
     (found,) = client.search_runs([client.get_experiment_by_name("longstride").experiment_id])
@@ -223,8 +165,6 @@ def test_mlflow_has_the_run(run, tmp_path, monkeypatch, capsys, refused):  # noq
         assert str(history(name)) == str(values), name  # as text, for NaN
     assert [file.path for file in client.list_artifacts(found.info.run_id)] == ["report.html"]
     append(run, 4)
-    remembered = run / "tracking-mlflow.json"
-    remembered.write_text(remembered.read_text().replace('"iteration": 3', '"iteration": 1'))
     (run / "config.json").write_text(json.dumps({"values": {**SETTINGS, "gamma": 0.8, "seed": 1}}))
     capsys.readouterr()
     assert track(run, "mlflow") == 0
@@ -287,7 +227,7 @@ def test_wandb_says_itself_what_it_has(run, monkeypatch):
     wandb = MagicMock()
     monkeypatch.setattr(to_wandb, "_import_wandb", lambda: wandb)
     wandb.init.return_value.configure_mock(disabled=False, resumed=True, starting_step=2)
-    (run / "tracking-wandb.json").write_text(json.dumps({"longstride": {"run": "a", "iteration": 3, "closed": False}}))
+    (run / "tracking-wandb.json").write_text(json.dumps({"longstride": {"run": "a", "iteration": 3}}))  # of version 0.1
     for name in ("WANDB_PROJECT", "WANDB_ENTITY"):
         monkeypatch.delenv(name, raising=False)
     assert track(run, "wandb") == 0
@@ -339,7 +279,8 @@ def test_wandb_has_the_run_without_a_network(run, monkeypatch, capsys):
         for name, value in scalars(each):
             assert str(float(row[name])) == str(value), name  # as text, for NaN
     (begun,) = [found.run for found in records if found.WhichOneof("record_type") == "run"]
-    settings = {item.key: json.loads(item.value_json) for item in begun.config.update}
+    later = [item for found in records if found.WhichOneof("record_type") == "config" for item in found.config.update]
+    settings = {item.key: json.loads(item.value_json) for item in [*begun.config.update, *later]}
     assert {name: settings[name] for name in SETTINGS} == SETTINGS
     assert settings["units"] == {"cash": "euros"}
     assert (begun.display_name, begun.project) == ("my run", "longstride")

@@ -4,23 +4,23 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from longstride.commands.track.tracker import PROJECT, Records, RunFacts, Sent, TrackingError
 from longstride.errors import UserError, one_line
 from longstride.training.run_directory.metrics_log import scalars
+from longstride.training.tracking.tracking import PROJECT, TrackingError
 
-_MOST_METRICS, _LONGEST_PARAM = 999, 500
-"""Metrics that MLflow takes at once beside a tag, and letters of a parameter in all of its versions."""
+_MOST_METRICS, _LONGEST_PARAM = 1_000, 500
+"""Metrics that MLflow takes at once, and letters of a parameter in all of its versions."""
 
 _PASSWORD = re.compile(r"//[^/\s]+@")
 
 _ITERATION = "longstride.iteration"
-"""Tag with the last iteration, sent together with its metrics: they cannot disagree."""
+"""Tag with the last iteration that the run has all of."""
 
 
 def mlflow_target() -> str:
@@ -36,46 +36,40 @@ class MlflowRun:
         TrackingError: the server cannot be reached, or refuses the run.
     """
 
-    def __init__(self, facts: RunFacts, sent: Sent) -> None:
-        mlflow, self.target = _import_mlflow(), mlflow_target()
+    def __init__(self, directory: Path, settings: Mapping[str, Any], run: str) -> None:
+        mlflow = _import_mlflow()
         self._entities = mlflow.entities
         with _explained():
             self._client = mlflow.MlflowClient()
-            self.run = sent.run or self._begin(facts.name)
+            self.run = run or self._begin(directory.resolve().name)
             found = self._client.get_run(self.run)
             self._experiment_id = found.info.experiment_id
             if found.info.lifecycle_stage == "deleted":
                 raise TrackingError(f"MLflow: run {self.run} was deleted; remove tracking-mlflow.json to send it anew.")
             self._client.update_run(self.run, status="RUNNING")
-            tags = {f"unit.{name}": unit for name, unit in facts.units.items()}
-            self._client.log_batch(self.run, tags=[self._entities.RunTag(*tag) for tag in tags.items()])
         self.iteration = int(found.data.tags.get(_ITERATION, 0))
-        self._changed = self._send_settings(facts.settings, found.data.params)
+        self._changed = self._send_settings(settings, found.data.params)
 
-    def send(self, records: Records) -> None:
-        """Send the numbers of records."""
-        waiting: list[Any] = []
-        for record in records:
-            metrics = [
-                self._entities.Metric(name, value, int(1000 * time.time()), record["iteration"])
-                for name, value in scalars(record)
-            ]
-            if len(waiting) + len(metrics) > _MOST_METRICS:
-                self._send(waiting)
-                waiting = []
-            waiting += metrics
-        self._send(waiting)
+    def send(self, record: Mapping[str, Any]) -> None:
+        """Send the numbers of a record, and with the last ones how far the run is."""
+        iteration, now = record["iteration"], int(1000 * time.time())
+        metrics = [self._entities.Metric(name, value, now, iteration) for name, value in scalars(dict(record))]
+        tags = {_ITERATION: str(iteration), **{f"unit.{n}": unit for n, unit in record.get("units", {}).items()}}
+        with _explained():
+            for begin in range(0, len(metrics), _MOST_METRICS):
+                self._client.log_batch(self.run, metrics=metrics[begin : begin + _MOST_METRICS])
+            self._client.log_batch(self.run, tags=[self._entities.RunTag(*tag) for tag in tags.items()])
+        self.iteration = iteration
 
     def send_file(self, path: Path) -> None:
         """Send a file as an artifact of the run."""
         with _explained():
             self._client.log_artifact(self.run, str(path))
 
-    def close(self, ended: bool) -> list[str]:
-        """Mark the run as finished where its training is over."""
-        if ended:
-            with _explained(), redirect_stdout(StringIO()):  # it prints the server's address with its password
-                self._client.set_terminated(self.run, "FINISHED")
+    def close(self) -> list[str]:
+        """Mark the run as finished."""
+        with _explained(), redirect_stdout(StringIO()):  # it prints the server's address with its password
+            self._client.set_terminated(self.run, "FINISHED")
         kept = f"MLflow keeps the first value of a parameter, other than {', '.join(self._changed)} now."
         return [*([kept] if self._changed else []), f"MLflow: {self._place()}"]
 
@@ -84,7 +78,7 @@ class MlflowRun:
         store = _store()
         if store.startswith("http"):
             return f"{store.rstrip('/')}/#/experiments/{self._experiment_id}/runs/{self.run}"
-        return f"run {self.run} in {self.target}"
+        return f"run {self.run} in {mlflow_target()}"
 
     def _begin(self, name: str) -> str:
         """Begin a run and return its id."""
@@ -92,15 +86,7 @@ class MlflowRun:
         number = experiment.experiment_id if experiment else self._client.create_experiment(_experiment())
         return str(self._client.create_run(number, run_name=name).info.run_id)
 
-    def _send(self, metrics: list[Any]) -> None:
-        """Send metrics in the order of their steps, and with them how far the run is."""
-        if metrics:
-            tag = self._entities.RunTag(_ITERATION, str(metrics[-1].step))
-            with _explained():
-                self._client.log_batch(self.run, metrics=metrics, tags=[tag])
-            self.iteration = metrics[-1].step
-
-    def _send_settings(self, settings: dict[str, Any], known: dict[str, str]) -> list[str]:
+    def _send_settings(self, settings: Mapping[str, Any], known: dict[str, str]) -> list[str]:
         """Send the settings that MLflow does not have; return the names of those that have changed since."""
         shown = {name: _shown(value)[:_LONGEST_PARAM] for name, value in settings.items()}
         new = [self._entities.Param(name, value) for name, value in shown.items() if name not in known]
@@ -139,5 +125,5 @@ def _import_mlflow() -> Any:
         import mlflow.entities
         import mlflow.exceptions
     except ImportError:
-        raise UserError('--to mlflow needs MLflow: pip install "longstride[mlflow]".') from None
+        raise UserError('Tracking in MLflow needs its package: pip install "longstride[mlflow]".') from None
     return mlflow

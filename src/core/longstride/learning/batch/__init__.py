@@ -1,0 +1,1 @@
+"""From a rollout to its samples on the device."""

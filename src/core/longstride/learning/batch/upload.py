@@ -1,0 +1,51 @@
+"""The columns of a rollout that the device needs before anything is computed."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from longstride.learning.algorithms.interface import RolloutBatch, Samples
+from longstride.learning.device_transfer import DeviceBuffers
+from longstride.learning.listed.lists import joined_lists
+from longstride.learning.memory.chunks import ChunkRows, Chunks
+from longstride.learning.steps.interface import Stepper
+
+
+class Uploaded(NamedTuple):
+    """A rollout on the device.
+
+    Attributes:
+        samples: columns and parts that trajectories hold; those that are computed are empty.
+        final_observations: float32[rows, O], observations after the last step and the cuts of each trajectory.
+    """
+
+    samples: Samples
+    final_observations: Tensor
+
+
+def upload_rollout(
+    stepper: Stepper, rollout: RolloutBatch, buffers: DeviceBuffers, chunks: ChunkRows | None = None
+) -> Uploaded:
+    """Return the rollout on the device, for a policy with memory in chunks; the host does not wait for the copies."""
+    trajectories = rollout.trajectories
+
+    def column(name: str) -> Tensor:
+        return buffers.upload([getattr(t, name) for t in trajectories], name)
+
+    def upload() -> Uploaded:
+        final = np.concatenate([part for t in trajectories for part in (t.observations[-1:], t.cut_observations)])
+        observations = buffers.upload([t.observations[:-1] for t in trajectories], "observations")
+        none = observations.new_empty(len(observations), 0)
+        columns: dict[str, Any] = {name: column(name) for name in ("actions", "log_probs", "masks", "features")}
+        samples = Samples(observations, **columns, advantages=none, returns=none, values=none)
+        if stepper.model.spec.scores_actions:
+            actions, lists = joined_lists(trajectories, samples.features)
+            samples = samples._replace(actions=actions, features=none, lists=lists)
+        if chunks is not None:
+            host = chunks.rows, chunks.valid.astype(np.float32), chunks.starts
+            places = map(buffers.upload, ([part] for part in host), ("rows", "valid", "starts"))
+            samples = samples._replace(chunks=Chunks(column("states"), none, column("begins"), *places))
+        return Uploaded(samples, buffers.upload([final]))
+
+    return stepper.memory.run("upload", rollout.steps, upload)

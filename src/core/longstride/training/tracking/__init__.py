@@ -1,0 +1,1 @@
+"""Runs in Weights & Biases and MLflow."""

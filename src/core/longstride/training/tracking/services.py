@@ -1,0 +1,18 @@
+"""The services that show runs, by name."""
+
+from longstride.text import Say
+from longstride.training.run_directory.directory import RunDirectory
+from longstride.training.tracking.to_mlflow import MlflowRun, mlflow_target
+from longstride.training.tracking.to_wandb import WandbRun, wandb_target
+from longstride.training.tracking.tracking import OpenService, Tracking
+
+
+def tracking_by(service: str, say: Say) -> Tracking:
+    """Return the callback that sends a run to ``"wandb"`` or ``"mlflow"``.
+
+    Raises:
+        UserError: the service's package is not installed.
+    """
+    kinds: dict[str, OpenService] = {"wandb": WandbRun, "mlflow": MlflowRun}
+    target = {"wandb": wandb_target, "mlflow": mlflow_target}[service]()
+    return Tracking(kinds[service], target, RunDirectory.tracking(service), say)
