@@ -38,7 +38,7 @@ def cases_of(log: EventLog, kept: np.ndarray) -> EventLog:
         columns[names] = tuple(getattr(log, names)[i] for i in seen)
     number = np.full(len(log.resources) + 1, -1)
     number[[log.resources.index(name) for name in columns["resources"]]] = np.arange(len(columns["resources"]))
-    pauses = log.pauses.where(of_event)
+    pauses = log.pauses.taken(np.flatnonzero(of_event), len(log))
     return replace(log, **columns, pauses=pauses._replace(resource=number[pauses.resource]))
 
 

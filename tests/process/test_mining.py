@@ -16,6 +16,7 @@ from longstride.process.mining.mine_services import choose_pairs, service_distri
 from longstride.process.mining.working_hours import (
     HOUR,
     divided_time,
+    find_open_hours,
     open_time,
     weeks_seen,
     worked_time,
@@ -221,3 +222,18 @@ def test_a_log_without_waiting_has_no_shares_of_it(tmp_path):
     notes = mine_scenario(log_of(tmp_path, rows), name="t").notes
     (waiting,) = [note for note in notes if note.startswith("Waiting:")]
     assert "%" not in waiting and waiting.startswith("Waiting: none.")
+
+
+def test_events_that_nobody_does_open_no_hours(tmp_path):
+    # Submitted at any hour; Ann works from 9 to 17 on weekdays, and tasks rest over night.
+    rng, rows = np.random.default_rng(1), []
+    for case, day in enumerate(d for week in range(8) for d in range(7 * week, 7 * week + 4)):
+        submitted, begun = 24 * day + rng.uniform(0, 24), 24 * (day + 1) + 10 + rng.uniform(0, 6)
+        late = begun % 24 > 15  # two hours of work, which go on at nine if they reach 17:00
+        rows.append((case, "Submit", "", submitted, submitted))
+        rows.append((case, "Check", "Ann", begun, begun + 2 + (16 if late else 0)))
+    log = log_of(tmp_path, rows)
+    hours = np.flatnonzero(find_open_hours(log)) % 24
+    assert hours.min() >= 9 and hours.max() < 17
+    assert np.median(worked_time(log).hours[log.resource >= 0]) == pytest.approx(2.0)
+    assert worked_time(log).hours.max() < 2.2

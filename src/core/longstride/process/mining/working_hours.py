@@ -59,13 +59,24 @@ def worked_time(log: EventLog) -> WorkedTime:
     return WorkedTime(open_hours, np.where(share > 0, share, 1.0) * duration, seen)
 
 
-def find_open_hours(log: EventLog) -> np.ndarray:
-    """Return bool[168], the hours of the week with starts and ends of events, without the rarest, short gaps filled.
+def of_people(log: EventLog) -> np.ndarray:
+    """Return bool[n], the events of the activities that people do; all events if the log names nobody.
 
-    A log without hours has whole days.
+    An activity without any named person, such as a submission on a website, does not show when people work.
     """
+    done = np.zeros(len(log.activities), np.bool_)
+    done[log.activity[log.resource >= 0]] = True
+    return np.asarray(done[log.activity] | ~done.any())
+
+
+def find_open_hours(log: EventLog) -> np.ndarray:
+    """Return bool[168], the hours of the week with starts and ends of people's events.
+
+    The rarest hours are left out and short gaps are filled. A log without hours has whole days.
+    """
+    people = of_people(log)
     # The day of a log without hours ends at 24:00, which is not a moment of the next day.
-    moments = np.concatenate([log.clock_start, log.clock_end - (1.0 if log.only_dates else 0.0)])
+    moments = np.concatenate([log.clock_start[people], log.clock_end[people] - (1.0 if log.only_dates else 0.0)])
     counts = np.bincount((moments // HOUR).astype(np.int64) % HOURS_PER_WEEK, minlength=HOURS_PER_WEEK)
     if log.only_dates:
         return np.repeat(counts.reshape(7, 24).sum(1) > RARE_SHARE * len(moments), 24)

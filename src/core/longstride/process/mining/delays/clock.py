@@ -3,7 +3,7 @@
 import numpy as np
 
 from longstride.process.event_logs.event_log import EventLog
-from longstride.process.mining.working_hours import HOUR, find_open_hours
+from longstride.process.mining.working_hours import HOUR, find_open_hours, of_people
 from longstride.process.scenario.scenario import HOURS_PER_WEEK
 
 _PRIOR = 20.0
@@ -13,11 +13,11 @@ _PRIOR = 20.0
 def delay_clock(log: EventLog) -> np.ndarray:
     """Return float64[168], the weight of each hour of the week for elapsing delays; the mean open hour has 1.
 
-    The weight is the rate at which events begin, so that simulated events begin when logged ones do. In a closed hour
-    it is the rate in those weeks in which a person works then, because the rosters give the frequency of such weeks.
+    The weight is the rate at which people's events begin, so that simulated ones begin when logged ones do. In a closed
+    hour it is the rate in those weeks in which a person works then, as the rosters give the frequency of such weeks.
     Small counts are shrunk to the mean of their kind of hour.
     """
-    hours = (log.clock_start // HOUR).astype(np.int64)
+    hours = (log.clock_start[of_people(log)] // HOUR).astype(np.int64)
     counts = np.bincount(hours % HOURS_PER_WEEK, minlength=HOURS_PER_WEEK).astype(np.float64)
     weeks_with = np.bincount(np.unique(hours) % HOURS_PER_WEEK, minlength=HOURS_PER_WEEK)
     weeks = hours.max() // HOURS_PER_WEEK - hours.min() // HOURS_PER_WEEK + 1

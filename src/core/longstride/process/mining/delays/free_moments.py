@@ -18,7 +18,7 @@ from longstride.process.mining.case_order import CaseOrder
 from longstride.process.mining.delays.clock import open_time_until
 from longstride.process.mining.delays.waits import outside_of_work
 from longstride.process.mining.rosters import surely_on_duty
-from longstride.process.mining.working_hours import HOUR
+from longstride.process.mining.working_hours import HOUR, of_people
 from longstride.process.scenario.scenario import HOURS_PER_WEEK
 
 _AT_ONCE = 1.0
@@ -101,7 +101,8 @@ class FreeMoments:
         self._weights, self._open_hours, order = weights, open_hours, cases.order
         # The clock of delays runs fast in hours with many starts, such as a morning after a queue has grown over night.
         # Ages weigh all hours with starts equally, so that rests end at the same rate in each.
-        begun = np.bincount((log.clock_start // HOUR).astype(np.int64) % HOURS_PER_WEEK, minlength=HOURS_PER_WEEK)
+        hours = (log.clock_start[of_people(log)] // HOUR).astype(np.int64)
+        begun = np.bincount(hours % HOURS_PER_WEEK, minlength=HOURS_PER_WEEK)
         self._even = (begun >= _BEGINS * begun[begun > 0].mean()).astype(np.float64)
         ahead = log.clock_start[order] - log.start[order]
         self._enabled, self._start = cases.enabled + ahead, log.clock_start[order]

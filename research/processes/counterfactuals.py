@@ -1,0 +1,169 @@
+"""How true counterfactuals of mined scenarios are: predicted changes of the mean cycle time beside true ones.
+
+Logs come from an engine with known truth, a Python file with ``Play``, ``write_log``, ``figures``, ``changed``,
+``PROCESSES`` and ``MORE``. Each is mined; the scenario and its changes are then simulated under the logged habits. The
+truth plays the changed process itself, with the same random numbers as the unchanged one.
+Usage: python research/processes/counterfactuals.py ENGINE.py FOLDER [--process plain ...] [--seeds 101 102]
+       [--runs 20] [--episodes 20] [--json FILE]
+"""
+
+import argparse
+import importlib.util
+import json
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src" / "core"))
+
+from longstride.process.changes.apply import apply_changes
+from longstride.process.event_logs.event_log import read_event_log
+from longstride.process.kernel.parameters import build_parameters
+from longstride.process.mining.delays.play_logged import as_long_record, play_logged
+from longstride.process.mining.mine_scenario import mine_scenario
+from longstride.process.scenario.scenario import Scenario
+
+CHANGES = ("people +1", "arrivals +10%", "arrivals +20%", "times -20%")
+
+
+def lunch(begin: int = 9, end: int = 17) -> list[tuple[int, int, int]]:
+    """Return the hours of Monday to Friday with a break from 12 to 13."""
+    return [part for day in range(5) for part in ((day, begin, 12), (day, 13, end))]
+
+
+def processes(engine: ModuleType) -> dict[str, Any]:
+    """Return the engine's processes and further ones; a name with ``noarrival`` is logged without arrivals."""
+
+    def pausing() -> dict[str, Any]:
+        """Nights interrupt work, and cases are submitted around the clock."""
+        return engine.plain() | {"pause": True, "around_the_clock": True}
+
+    def rests() -> dict[str, Any]:
+        """Nights and lunch interrupt work."""
+        made = engine.plain() | {"pause": True, "a_week": 66.0}
+        for who in made["people"].values():
+            who["hours"] = lunch()
+        return made
+
+    def several() -> dict[str, Any]:
+        """As ``rests``, and each person has up to three tasks open."""
+        made = rests()
+        for who in made["people"].values():
+            who["capacity"] = 3
+        return made
+
+    def urgent() -> dict[str, Any]:
+        """Urgent cases come first, customers answer in days, one analyst works part-time."""
+        made = engine.plain()
+        plain_path = made["path"]
+
+        def path(rng: Any, case: int) -> list[tuple[str, float]]:
+            return [(a, 48.0 * rng.expovariate(1.0) if a == "Clarify" else d) for a, d in plain_path(rng, case)]
+
+        made["people"]["analyst 5"]["hours"] = engine.full(days=(0, 1, 2))
+        made["people"]["analyst 1"]["absent"] = {35, 36, 37, 38, 39, 70, 71, 72, 73, 74}
+        return made | {"path": path, "urgent": 0.2, "a_week": 68.0}
+
+    more = {"around the clock": pausing, "rests": rests, "several": several, "urgent": urgent}
+    return engine.PROCESSES | {"noarrival": engine.plain} | more
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("engine", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--process", nargs="+", default=[])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[101, 102])
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--episodes", type=int, default=20)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    spec = importlib.util.spec_from_file_location("engine", options.engine)
+    assert spec and spec.loader
+    engine = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(engine)
+    engine.PROCESSES = processes(engine)
+    engine.MORE = {name: engine.MORE.get(name, "analyst 3") for name in engine.PROCESSES}
+    rows = []
+    for name in options.process or engine.PROCESSES:
+        true = truth(engine, name, options.folder / f"truth of {name}.json", options.runs)
+        for seed in options.seeds:
+            begin = time.perf_counter()
+            rows.append(measure(engine, name, seed, options) | {"true": true})
+            show(rows[-1], time.perf_counter() - begin)
+            if options.json:
+                options.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+def truth(engine: ModuleType, name: str, path: Path, runs: int) -> list[float]:
+    """Return the true changes of the mean cycle time in %, from a file if there is one."""
+    if path.exists():
+        return list(json.loads(path.read_text()))
+    key = "cycle_since_start" if "noarrival" in name else "cycle"
+    cycles = np.array(
+        [
+            [engine.figures(engine.Play(engine.changed(name, change), 5000 + run))[key] for run in range(runs)]
+            for change in ("", *CHANGES)
+        ]
+    )
+    changes = [float(100.0 * (row.mean() / cycles[0].mean() - 1.0)) for row in cycles[1:]]
+    path.write_text(json.dumps(changes))
+    return changes
+
+
+def measure(engine: ModuleType, name: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
+    """Return the logged and the simulated base and the predicted changes of one log."""
+    path = options.folder / f"{name.replace(' ', '_')}_{seed}.csv"
+    made = engine.changed(name, "")
+    play = engine.Play(made, seed)
+    engine.write_log(play, path, received="noarrival" not in name)
+    log = read_event_log(path)
+    mined = mine_scenario(log, name="generated")
+    first, last = log.case_times()
+    who = engine.MORE[name].rsplit(" ", 1)[0]
+    words = {"people +1": f"people +1 {who}", "times -20%": f"times -20% {made['busy']}"}
+    scenarios = [mined.scenario, *(apply_changes(mined.scenario, words.get(c, c)).scenario for c in CHANGES)]
+    cycles = [mean_cycle(scenario, options.episodes) for scenario in scenarios]
+    works = {(s.activity): [] for s in mined.scenario.service}
+    for s in mined.scenario.service:
+        works[s.activity].append(s.mean if s.mean else float(np.mean(s.quantiles)))
+    return {
+        "process": name,
+        "seed": seed,
+        "logged": float((last - first).mean()) / 3600.0,
+        "simulated": cycles[0],
+        "predicted": [100.0 * (cycle / cycles[0] - 1.0) for cycle in cycles[1:]],
+        "hours": {a: round(float(np.mean(m)), 2) for a, m in works.items()},
+        "notes": mined.notes,
+    }
+
+
+def mean_cycle(scenario: Scenario, episodes: int) -> float:
+    """Return the mean cycle time under the logged habits; open cases count with their age."""
+    parameters, sizes = build_parameters(scenario)
+    record, means = as_long_record(parameters), []
+    for seed in range(episodes):
+        state = play_logged(record, parameters, sizes, seed).state
+        done, began = state.completion_time[: state.arrived], state.arrival_time[: state.arrived]
+        means.append((np.where(done >= 0.0, done, state.time) - began).mean())
+    return float(np.mean(means))
+
+
+def show(row: dict[str, Any], seconds: float) -> None:
+    """Print the figures of a log: base, then predicted / true changes; * beyond 10 % of the true one or 2 points."""
+    pairs = "  ".join(
+        f"{p:+.1f}/{t:+.1f}{'*' if abs(p - t) > max(2.0, 0.1 * abs(t)) else ''}"
+        for p, t in zip(row["predicted"], row["true"], strict=True)
+    )
+    base = f"base {row['simulated']:.1f} h of {row['logged']:.1f}"
+    print(f"{row['process']:17}{row['seed']:4} {base:24} {pairs}  hours {row['hours']} ({seconds:.0f} s)", flush=True)
+
+
+if __name__ == "__main__":
+    main()
