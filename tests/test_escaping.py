@@ -14,7 +14,7 @@ import subprocess
 import html5lib
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -116,6 +116,8 @@ def test_html_has_no_element_and_no_attribute_but_ours(text):
     assert html.unescape(html_text(text)) == page[0].attrib["title"] == (page[0].text or "")
 
 
+@example("\\>")
+@example("> no quotation")
 @given(TEXT)
 def test_markdown_renders_as_the_text_alone(text):
     words = " ".join(markdown_text(text).split())

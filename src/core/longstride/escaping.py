@@ -26,7 +26,7 @@ _C_LITERAL = frozenset((string.ascii_letters + string.digits + " _-.,:;()[]+=/<>
 
 _MARKDOWN = re.compile(
     r"[\\`*_{}\[\]|~$@^]"  # code, emphasis, links, tables, formulas, mentions
-    r"|^[#+=-]|^>"  # headings, lists, quotations
+    r"|^[#+=-]"  # headings, lists; a quotation's > becomes an entity, which begins none
     r"|(?<=\d)[.)](?=\s|$)"  # numbered lists
     r"|:(?=//)|(?<=www)\.",  # addresses that become links
     re.IGNORECASE,
@@ -60,7 +60,7 @@ def html_text(text: str) -> str:
 def markdown_text(text: str) -> str:
     """Return text for a paragraph or a table's cell of Markdown, on one line; CommonMark 0.31, section 2.4."""
     shown = _MARKDOWN.sub(r"\\\g<0>", _visible(" ".join(text.split())))
-    return html.escape(shown, quote=False).replace("\\&gt;", "&gt;")
+    return html.escape(shown, quote=False)
 
 
 def csv_cell(text: str) -> str:

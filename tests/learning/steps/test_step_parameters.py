@@ -73,8 +73,8 @@ def test_gradients_are_those_of_autocast(space, features, layers):
 def test_rows_that_are_filled_up_have_no_gradient_and_change_no_number():
     stepper, arguments = step_of()
     given, flat = [], stepper._read.flat
-    stepper._read.flat = lambda gradients: (
-        given.append(dict(zip(stepper._names, gradients, strict=True))) or flat(gradients)
+    stepper._read.flat = lambda gradients, room: (
+        given.append(dict(zip(stepper._names, gradients, strict=True))) or flat(gradients, room)
     )
     stepper.gradients(*arguments)
     leaves, model = stepper._read.leaves, stepper.model

@@ -5,6 +5,8 @@ from types import SimpleNamespace
 import pytest
 from helpers.random_rollouts import random_model
 
+pytest.importorskip("pydantic")
+
 from longstride.training.assembly.plan import update_memory
 
 
