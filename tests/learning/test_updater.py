@@ -1,5 +1,7 @@
 """Whole updates: ratio, transfers, value normalisation, epochs, learning."""
 
+import threading
+
 import numpy as np
 import pytest
 import torch
@@ -20,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from longstride.learning.algorithms.ppo import Ppo
 from longstride.learning.device_transfer import ModelTransfer, host_allocator
 from longstride.learning.distributed import minibatch_drawer
-from longstride.learning.minibatches import split
+from longstride.learning.minibatches import draw_epochs, split
 from longstride.policies.networks import ActorCritic
 from longstride.rollout.trajectory import Trajectory
 
@@ -297,9 +299,29 @@ def test_minibatches_are_drawn_into_pinned_memory_for_a_gpu_only(device, pinned,
     monkeypatch.setattr(minibatch_drawer, "host_allocator", lambda pin: asked.append(pin) or host_allocator(False))
     updater = toy_updater(toy_model("bandit"))
     updater._drawer._device = torch.device(device)
-    draws = updater._drawer.draw(100, np.random.default_rng(0)).epochs.result()
+    draws = updater._drawer.draw(100, np.random.default_rng(0)).epochs
     assert asked == [pinned]
     assert [minibatches.indices.shape for minibatches in draws] == [(2, 50)] * 2
+
+
+def test_the_first_epoch_does_not_wait_for_the_last_and_an_early_end_draws_no_more(monkeypatch):
+    go_on, begun = threading.Event(), []
+
+    def waits(room, samples, rng):
+        begun.append(len(begun))
+        assert len(begun) == 1 or go_on.wait(60.0)
+        return draw_epochs(room, samples, rng)
+
+    monkeypatch.setattr(minibatch_drawer, "draw_epochs", waits)
+    updater = toy_updater(toy_model("bandit"), epochs=4)
+    epochs = updater._drawer.draw(100, np.random.default_rng(0)).epochs
+    expected, rng = split(100, 64, np.random.default_rng(0)), np.random.default_rng(0)
+    assert np.array_equal(next(epochs).indices, expected.indices)  # while the second one cannot be drawn
+    epochs.close()
+    go_on.set()
+    updater._drawer._thread.shutdown()
+    assert begun in ([0], [0, 1])
+    assert [each.steps for each in toy_updater(toy_model("bandit"), epochs=4)._drawer.draw(100, rng).epochs] == [2] * 4
 
 
 def test_an_update_from_some_samples_copies_from_the_memory_that_is_pinned_for_it(monkeypatch):

@@ -2,7 +2,8 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Generator
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -141,7 +142,7 @@ class Updater:
         noise = self._gradient_noise(prepared.samples, rollout, chunks) if self.settings.measure_noise else None
         used = count if prepared.learned_from is None else len(prepared.learned_from)
         draw = early or self._drawer.draw(used, rng, prepared.sizes, prepared.learned_from)
-        reports, epochs = self._epochs(prepared.samples, draw.epochs.result())
+        reports, epochs = self._epochs(prepared.samples, draw.epochs)
         skipped = int(by_name(self.algorithm, reports)[SKIPPED].sum())
         fallback = self.guard.end_update(len(reports), skipped)
         if fallback:
@@ -262,15 +263,16 @@ class Updater:
         parts = torch.split(indices, [sum(counts[k : k + size]) for k in range(0, len(counts), size)])
         return gradient_noise((self.stepper.actor_gradient(samples, part) for part in parts), self.ranks.sums)
 
-    def _epochs(self, samples: Samples, draws: Sequence[Minibatches]) -> tuple[Tensor, int]:
+    def _epochs(self, samples: Samples, draws: Generator[Minibatches, None, None]) -> tuple[Tensor, int]:
         """Run the epochs; return float32[steps, columns], their reports on the host, and the number of epochs done."""
         reports: list[Tensor] = []
-        for epoch, minibatches in enumerate(draws, 1):
-            reports.append(self.runner.epoch(samples, minibatches))
-            if self.settings.target_kl > 0.0 and epoch < self.settings.epochs:
-                approx_kl = by_name(self.algorithm, reports[-1])["approx_kl"].mean().item()
-                if approx_kl > 1.5 * self.settings.target_kl:
-                    break
+        with closing(draws):
+            for epoch, minibatches in enumerate(draws, 1):
+                reports.append(self.runner.epoch(samples, minibatches))
+                if self.settings.target_kl > 0.0 and epoch < self.settings.epochs:
+                    approx_kl = by_name(self.algorithm, reports[-1])["approx_kl"].mean().item()
+                    if approx_kl > 1.5 * self.settings.target_kl:
+                        break
         return torch.cat(reports).cpu(), epoch
 
 

@@ -1,6 +1,6 @@
 """Draws the minibatches of an update in a thread, those of all ranks from the same random stream."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -15,9 +15,12 @@ from longstride.learning.minibatches import Minibatches, draw_epochs, minibatch_
 
 
 class Draw(NamedTuple):
-    """The minibatches of all epochs of an update, as soon as they are drawn, and the samples of all ranks in each."""
+    """The minibatches of the epochs of an update, and the samples of all ranks in each.
 
-    epochs: Future[list[Minibatches]]
+    An epoch is waited for only where it begins, so that the first one begins before the last one is drawn.
+    """
+
+    epochs: Generator[Minibatches, None, None]
     samples: int
 
 
@@ -55,15 +58,16 @@ class MinibatchDrawer:
         room = new((self._epochs, count, self._slots(size)), np.dtype(np.int64))
         weights = None if sizes is None else new(room.shape, np.dtype(np.float32))
 
-        def draw() -> list[Minibatches]:
-            minibatches = draw_epochs(room, samples, rng)
+        def draw(epoch: int) -> list[Minibatches]:
+            own = room[epoch : epoch + 1]
+            minibatches = draw_epochs(own, samples, rng)
             if learned_from is not None:
-                room[...] = learned_from[room]
+                own[...] = learned_from[own]
             if sizes is None or weights is None:
                 return minibatches
-            return [weighted(each, sizes, into) for each, into in zip(minibatches, weights, strict=True)]
+            return [weighted(minibatches[0], sizes, weights[epoch])]
 
-        return Draw(self._thread.submit(draw), samples)
+        return Draw(_as_drawn([self._thread.submit(draw, epoch) for epoch in range(self._epochs)]), samples)
 
     def _draw_part(
         self, samples: int, rng: np.random.Generator, sizes: np.ndarray | None, learned_from: np.ndarray | None
@@ -87,4 +91,14 @@ class MinibatchDrawer:
             rooms = zip(parts, indices, weights, strict=True)
             return [write_part(part, learned_from, *room) for part, *room in rooms]
 
-        return Draw(self._thread.submit(draw), everywhere)
+        return Draw(_as_drawn([self._thread.submit(draw)]), everywhere)
+
+
+def _as_drawn(parts: Sequence[Future[list[Minibatches]]]) -> Generator[Minibatches, None, None]:
+    """Yield the epochs as they are drawn; once closed, those that are not begun yet are never drawn."""
+    try:
+        for part in parts:
+            yield from part.result()
+    finally:
+        for part in parts:
+            part.cancel()
