@@ -1,8 +1,9 @@
-"""The update on a real GPU; needs torch with CUDA, and none of the packages that only the command line uses."""
+"""The update on a real GPU, and the same tests on the CPU; none of the packages that only the command line uses."""
 
 import numpy as np
 import pytest
 import torch
+from helpers.devices import CARD, DEVICES, no_waiting, require, reserved, room_for, wait
 from helpers.specs import mlp_spec
 from helpers.toy_runs import (
     actor_weights,
@@ -25,11 +26,6 @@ from longstride.learning.step_costs.update_memory import bytes_of_a_sample
 from longstride.learning.torch_settings import apply_global_settings
 from longstride.policies.networks import ActorCritic
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no NVIDIA GPU here"),
-]
-
 PRECISIONS = [("fp32", 1e-4), ("bf16", 3e-2)]
 
 
@@ -37,38 +33,43 @@ PRECISIONS = [("fp32", 1e-4), ("bf16", 3e-2)]
 def full_float32():
     """Compare in float32 without TF32, whose ten bits of mantissa would hide errors."""
     apply_global_settings(tf32=False, cudnn_benchmark=False)
-    if torch.cuda.get_device_capability() < (8, 0):
-        pytest.skip("BF16 needs compute capability 8.0")
 
 
-def run_update(model, precision, **changes):
-    """Play one bandit episode and update on the GPU; return the updater and its report."""
+@pytest.fixture(params=DEVICES)
+def device(request):
+    """Each device."""
+    return request.param
+
+
+def run_update(model, device, precision, **changes):
+    """Play one bandit episode and update on a device; return the updater and its report."""
+    require(device, precision)
     episodes = toy_episodes("bandit", model, 1)
-    updater = toy_updater(model, "cuda", precision=precision, **changes)
+    updater = toy_updater(model, device, precision=precision, **changes)
     return updater, toy_update(updater, episodes)
 
 
 @pytest.mark.parametrize(("precision", "largest_error"), [("fp32", 1e-3), ("bf16", 1e-1)])
-def test_an_update_moves_the_model_twice_and_starts_from_the_policy_that_played(precision, largest_error):
-    model = toy_model("bandit")
+def test_an_update_moves_the_model_twice_and_starts_from_the_policy_that_played(device, precision, largest_error):
+    model, transfers = toy_model("bandit"), 2 if device == "cuda" else 0
     before = actor_weights(model).copy()
-    updater, report = run_update(model, precision)
-    assert report.model_transfers == 2
-    assert report.transfer_seconds > 0.0
+    updater, report = run_update(model, device, precision)
+    assert report.model_transfers == transfers
+    assert (report.transfer_seconds > 0.0) == (device == "cuda")
     assert report.losses["initial_ratio_error"] < largest_error
-    assert updater.model.flat.device.type == "cuda"
+    assert updater.model.flat.device.type == device
     assert torch.equal(updater.model.flat.cpu(), model.flat), "the host has what the device learned"
     assert np.abs(actor_weights(model) - before).max() > 1e-4
     second = toy_update(updater, toy_episodes("bandit", model, 1), 1)
-    assert second.model_transfers == 2
+    assert second.model_transfers == transfers
     assert second.losses["initial_ratio_error"] < largest_error
 
 
-def test_an_update_on_the_gpu_equals_one_on_the_cpu():
+def test_an_update_on_a_device_equals_one_by_the_kernels_of_the_cpu(device):
     on_gpu, on_cpu = toy_model("bandit"), toy_model("bandit")
-    _, gpu_report = run_update(on_gpu, "fp32", epochs=1)
+    _, gpu_report = run_update(on_gpu, device, "fp32", epochs=1)
     episodes = toy_episodes("bandit", on_cpu, 1)
-    updater = toy_updater(on_cpu, epochs=1)
+    updater = toy_updater(on_cpu, epochs=1, executions=("numba",))
     report = toy_update(updater, episodes)
     assert gpu_report.explained_variance == pytest.approx(report.explained_variance, rel=1e-3, abs=1e-4)
     for name in ("policy_loss", "value_loss", "entropy", "approx_kl"):
@@ -79,7 +80,8 @@ def test_an_update_on_the_gpu_equals_one_on_the_cpu():
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), PRECISIONS)
-def test_the_loss_on_the_gpu_equals_the_loss_on_the_cpu(precision, tolerance):
+def test_the_loss_on_a_device_equals_the_loss_on_the_cpu(device, precision, tolerance):
+    require(device, precision)
     model = toy_model("bandit")
     t = toy_episodes("bandit", model, 1)[0].trajectory
     n = t.steps
@@ -96,17 +98,20 @@ def test_the_loss_on_the_gpu_equals_the_loss_on_the_cpu(precision, tolerance):
     )
     weights = torch.full((n,), 1.0 / n)
     expected = toy_stepper(model).loss(samples, weights)
-    other = ActorCritic(model.spec, "cuda")
+    other = ActorCritic(model.spec, device)
     with torch.no_grad():
         other.flat.copy_(model.flat)
-    actual = toy_stepper(other, precision=precision).loss(samples.map(torch.Tensor.cuda), weights.cuda())
+    actual = toy_stepper(other, precision=precision).loss(
+        samples.map(lambda column: column.to(device)), weights.to(device)
+    )
     names = ("total", "policy_loss", "value_loss", "entropy")
     figures = ({"total": loss.total, **loss.terms._asdict()} for loss in (actual, expected))
     for a, e in zip(*([float(each[name].detach()) for name in names] for each in figures), strict=True):
         assert a == pytest.approx(e, rel=tolerance, abs=tolerance)
 
 
-def test_the_plan_of_this_gpu():
+@pytest.mark.parametrize("card", [CARD])
+def test_the_plan_of_this_gpu(card):
     machine = detect_machine()
     actor, critic = (32, 128, 128, 8), (32, 256, 256, 1)
     by_half = {half: bytes_of_a_sample(mlp_spec(actor, critic), half) for half in (False, True)}
@@ -126,7 +131,7 @@ def test_the_plan_of_this_gpu():
         update_threads=0,
     )
     plan = make_plan(machine, settings)
-    assert plan.device == "cuda"
+    assert plan.device == card
     assert plan.precision == choose_precision(torch.cuda.get_device_capability()) == "bf16"
     assert plan.tf32
     free = torch.cuda.mem_get_info()[0]
@@ -136,30 +141,31 @@ def test_the_plan_of_this_gpu():
     assert machine.gpu.name == torch.cuda.get_device_name()
 
 
-def random_rollout(n):
-    """Return n samples of 32 observations and 8 actions on the GPU."""
+def random_rollout(n, device):
+    """Return n samples of 32 observations and 8 actions."""
     torch.manual_seed(0)
     return Samples(
-        observations=torch.randn(n, 32, device="cuda"),
-        actions=torch.zeros(n, dtype=torch.int64, device="cuda"),
-        log_probs=torch.full((n,), -2.0, device="cuda"),
-        masks=torch.ones(n, 8, dtype=torch.bool, device="cuda"),
-        features=torch.zeros(n, 8, 0, device="cuda"),
-        advantages=torch.randn(n, device="cuda"),
-        returns=torch.randn(n, device="cuda"),
-        values=torch.randn(n, device="cuda"),
+        observations=torch.randn(n, 32, device=device),
+        actions=torch.zeros(n, dtype=torch.int64, device=device),
+        log_probs=torch.full((n,), -2.0, device=device),
+        masks=torch.ones(n, 8, dtype=torch.bool, device=device),
+        features=torch.zeros(n, 8, 0, device=device),
+        advantages=torch.randn(n, device=device),
+        returns=torch.randn(n, device=device),
+        values=torch.randn(n, device=device),
     )
 
 
-def test_a_batch_that_is_planned_for_fits_and_its_prediction_holds():
+@pytest.mark.parametrize("device", [CARD], indirect=True)
+def test_a_batch_that_is_planned_for_fits_and_its_prediction_holds(device):
     """65,536 samples of a mid-sized network: the real peak is within what the plan reserves."""
     actor, critic = (32, 128, 128, 128, 8), (32, 256, 256, 256, 1)
     n = 65_536
     for precision in ("fp32", "bf16"):
-        model = ActorCritic(mlp_spec(actor, critic, "relu"), "cuda")
-        rollout = random_rollout(n)
+        model = ActorCritic(mlp_spec(actor, critic, "relu"), device)
+        rollout = random_rollout(n, device)
         stepper = toy_stepper(model, precision=precision, microbatch=n)
-        indices, weights = torch.arange(n, device="cuda"), torch.full((n,), 1 / n, device="cuda")
+        indices, weights = torch.arange(n, device=device), torch.full((n,), 1 / n, device=device)
         stepper.step(rollout, indices, weights)
         torch.cuda.synchronize()
         before = torch.cuda.memory_allocated()
@@ -170,9 +176,9 @@ def test_a_batch_that_is_planned_for_fits_and_its_prediction_holds():
         assert real * SAFETY <= n * bytes_of_a_sample(mlp_spec(actor, critic), precision != "fp32") * 1.05
 
 
-def spread_model():
-    """Return a mid-sized model on the GPU whose weights are all alike in size."""
-    model = ActorCritic(mlp_spec((32, 128, 128, 128, 8), (32, 256, 256, 256, 1), "relu"), "cuda")
+def spread_model(device):
+    """Return a mid-sized model whose weights are all alike in size."""
+    model = ActorCritic(mlp_spec((32, 128, 128, 128, 8), (32, 256, 256, 256, 1), "relu"), device)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.normal_(0.0, 0.05)
@@ -182,36 +188,29 @@ def spread_model():
 def new_stepper(model, **changes):
     """Return a stepper whose FP16 scale needs no search."""
     stepper = toy_stepper(model, **changes)
-    stepper.scaler = torch.amp.GradScaler("cuda", init_scale=256.0, enabled=stepper.scaler.is_enabled())
+    stepper.scaler = torch.amp.GradScaler(model.flat.device.type, init_scale=256.0, enabled=stepper.scaler.is_enabled())
     return stepper
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
-def test_a_card_that_really_runs_out_of_memory_goes_on_and_learns_the_same(precision):
+def test_a_device_that_really_runs_out_of_memory_goes_on_and_learns_the_same(device, precision):
     """Two fifths of what the whole minibatch needs: a half does not fit, a quarter does."""
-    n, whole, pieces = 65_536, spread_model(), spread_model()
+    require(device, precision)
+    n = 65_536 if device == "cuda" else 1024
+    whole, pieces = spread_model(device), spread_model(device)
     with torch.no_grad():
         pieces.flat.copy_(whole.flat)
-    rollout = random_rollout(n)
-    indices, weights = torch.arange(n, device="cuda"), torch.full((n,), 1 / n, device="cuda")
+    rollout = random_rollout(n, device)
+    indices, weights = torch.arange(n, device=device), torch.full((n,), 1 / n, device=device)
     changes = {"precision": precision, "max_grad_norm": 1e9}
-    unlimited = new_stepper(whole, microbatch=n, **changes)
-    torch.cuda.synchronize()
-    torch.cuda.empty_cache()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_reserved()
+    unlimited, before = new_stepper(whole, microbatch=n, **changes), _emptied(device)
     unlimited.step(rollout, indices, weights)
-    needed = torch.cuda.max_memory_reserved() - before
-    torch.cuda.synchronize()
-    torch.cuda.empty_cache()
+    needed = torch.cuda.max_memory_reserved() - before if device == "cuda" else 0
+    _emptied(device)
     limited = new_stepper(pieces, microbatch=n, **changes)
-    total = torch.cuda.get_device_properties(0).total_memory
-    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 0.4 * needed) / total)
-    try:
+    with room_for(device, limited, 0.4 * needed, rows=n // 4):
         report = limited.step(rollout, indices, weights)
-        torch.cuda.synchronize()
-    finally:
-        torch.cuda.set_per_process_memory_fraction(1.0)
+        wait(device)
     events = limited.memory.take_events()
     assert events
     assert all(event.phase == "gradients" and event.bytes_asked > 2**20 for event in events)
@@ -223,20 +222,27 @@ def test_a_card_that_really_runs_out_of_memory_goes_on_and_learns_the_same(preci
     assert float(relative) < (1e-4 if precision == "fp32" else 2e-2)
 
 
+def _emptied(device):
+    """Give back what torch keeps, count its peak anew, and return the bytes that it holds."""
+    wait(device)
+    if device == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+    return reserved(device)
+
+
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
-def test_a_step_that_is_not_finite_changes_no_bit_and_the_host_never_waits(precision):
-    n, model = 4096, spread_model()
-    rollout = random_rollout(n)
-    indices, weights = torch.arange(n, device="cuda"), torch.full((n,), 1 / n, device="cuda")
+def test_a_step_that_is_not_finite_changes_no_bit_and_the_host_never_waits(device, precision):
+    require(device, precision)
+    n, model = 4096, spread_model(device)
+    rollout = random_rollout(n, device)
+    indices, weights = torch.arange(n, device=device), torch.full((n,), 1 / n, device=device)
     stepper = new_stepper(model, precision=precision, microbatch=1024)
     assert float(columns_of(stepper, stepper.step(rollout, indices, weights))["skipped"]) == 0.0
     before = [model.flat.clone(), *(t.clone() for t in stepper.optimizer_tensors().values())]
     rollout.advantages[7] = torch.inf
-    torch.cuda.set_sync_debug_mode("error")
-    try:
+    with no_waiting(device):
         report = stepper.step(rollout, indices, weights)
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
     assert float(columns_of(stepper, report)["skipped"]) == 1.0
     for old, new in zip(before, [model.flat, *stepper.optimizer_tensors().values()], strict=True):
         assert torch.equal(old, new)
@@ -245,6 +251,6 @@ def test_a_step_that_is_not_finite_changes_no_bit_and_the_host_never_waits(preci
     assert not torch.equal(before[0], model.flat)
 
 
-def test_trajectories_lie_in_pinned_memory():
-    array = host_allocator(pinned=True)((16, 3), np.dtype(np.float32))
-    assert torch.from_numpy(array).is_pinned()
+def test_trajectories_lie_in_pinned_memory_for_a_card(device):
+    array = host_allocator(pinned=device == "cuda")((16, 3), np.dtype(np.float32))
+    assert torch.from_numpy(array).is_pinned() == (device == "cuda")
