@@ -19,8 +19,8 @@ from longstride.hardware.planning.roofline import seconds
 from longstride.hardware.types import Execution, Gpu, Precision
 from longstride.learning.algorithms.interface import Samples
 from longstride.learning.algorithms.ppo import Ppo, PpoCoefficients
-from longstride.learning.device_transfer import synchronise
-from longstride.learning.minibatches import minibatch_shape, split
+from longstride.learning.device_transfer import host_allocator, synchronise
+from longstride.learning.minibatches import draw_epochs, minibatch_shape
 from longstride.learning.step_costs.work import step_work
 from longstride.learning.step_selection.executor import Executor
 from longstride.learning.steps.interface import UpdateSettings
@@ -119,7 +119,9 @@ class Side:
         self.executor = Executor(TorchStepper(model, algorithm, settings), "eager")
         self.executor.use(self.execution)
         self.rollout = _made_up(self.spec, self.samples, self._device)
-        self.batches = split(self.samples, self.batch, np.random.default_rng(0))
+        count, size = minibatch_shape(self.samples, self.batch)
+        room = host_allocator(self._device.type == "cuda")((1, count, size), np.dtype(np.int64))
+        self.batches = draw_epochs(room, self.samples, np.random.default_rng(0))[0]  # as in an update
         self.executor.prepare(self.rollout, self.batches)
         self.run_epoch()
 

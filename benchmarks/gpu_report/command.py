@@ -78,6 +78,7 @@ def run_command(options: argparse.Namespace) -> int:
     runner = Runner(report, files, 60 * options.limit, _say)
     runner.run(chosen, options.again)
     runner.write()
+    runner.pack()
     return conclude(report, chosen, files)
 
 
@@ -86,7 +87,7 @@ def conclude(report: Report, chosen: Sequence[Part], files: Files) -> int:
     states = [report.results[part.name].state for part in chosen]
     counts = {state: states.count(state) for state in dict.fromkeys(states)}
     print(f"{counted(len(chosen), 'part')}: {', '.join(f'{n} {state}' for state, n in counts.items())}.")
-    print(f"Written to {files.json} and {files.markdown}.")
+    print(f"Written to {files.json} and {files.markdown}, and all of it packed into {files.packed}.")
     if "no time left" in states:
         print("The same command goes on with the parts that had no time left.")
     problems = counts.get("failed", 0) + counts.get("timed out", 0)

@@ -15,6 +15,7 @@ def facts() -> dict[str, Any]:
     gpu = machine.gpu
     return {
         "card": gpu.name if gpu else None,
+        "cards": len(machine.gpus),
         "capability": gpu.compute if gpu else None,
         "card_bytes": gpu.total_bytes if gpu else None,
         "card_free_bytes": gpu.free_bytes if gpu else None,

@@ -38,6 +38,7 @@ class Part(NamedTuple):
         needs_gpu: whether it is skipped without a GPU.
         rehearses: whether ``--rehearse`` runs it on the CPU.
         packages: what must be installed beside torch, NumPy and Numba.
+        cards: how many GPUs it needs, if it needs any.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Part(NamedTuple):
     needs_gpu: bool = True
     rehearses: bool = True
     packages: tuple[str, ...] = ()
+    cards: int = 1
 
 
 _HERE = "benchmarks.gpu_report."
@@ -66,15 +68,22 @@ def _tests(name: str, title: str, seconds: int, *arguments: str, packages: tuple
     return Part(name, title, seconds, _HERE + "gpu_tests", values, rehearses=False, packages=("pytest", *packages))
 
 
-def _training(name: str, title: str, seconds: int, *flags: str) -> Part:
-    return Part(name, title, seconds, _HERE + "training", {"flags": flags}, packages=COMMAND_LINE)
+def _training(name: str, title: str, seconds: int, *flags: str, small: tuple[str, ...] = ()) -> Part:
+    """Return a part that trains; a rehearsal has small flags of its own, and these."""
+    return Part(name, title, seconds, _HERE + "training", {"flags": flags, "small": small}, packages=COMMAND_LINE)
 
 
 ONE_LONG_EPISODE = ("--num-envs", "1", "--num-epochs", "10", "--target-kl", "0", "--training-episodes", "6")
 """One episode of the loan desk, 62,000 single observations, and ten passes over it."""
 
+CARTPOLE = ("--simulator", "cartpole", "--target-kl", "0", "--training-episodes", "4")
+
 PARTS = (
     Part("machine", "Imports, compiler and copies over the bus", 60, _HERE + "machine", needs_gpu=False),
+    _training(
+        *("kernels", "Kernels of the CPU: compiled before anything is timed", 240),
+        *("--num-envs", "1", "--num-epochs", "1", "--target-kl", "0", "--training-episodes", "1"),
+    ),
     _tests(
         "machine_tests",
         "Tests of the machine",
@@ -122,6 +131,18 @@ PARTS = (
     _training(
         "defaults", "Training with the defaults, the execution chosen by trying", 150, "--training-episodes", "4"
     ),
+    Part("collect_on", "Steps a second of the compiled loop, and of a policy on the card", 150, _HERE + "collect_on"),
+    _training(
+        *("memory_policies", "Training of a minGRU", 150, *CARTPOLE, "--policy-network", "mingru", "--num-envs", "256"),
+        *("--rollout-steps", "128", "--batch-size", "32768", "--num-epochs", "4"),
+        small=("--policy-network", "mingru", "--rollout-steps", "64"),
+    ),
+    _training(
+        *("large_transformer", "Training of a large transformer, and its MFU", 190, *CARTPOLE),
+        *("--preset", "large_transformer", "--num-epochs", "1"),
+        small=("--policy-network", "transformer", "--attention-heads", "2", "--rollout-steps", "64"),
+    ),
+    Part("two_ranks", "A run on two cards ends", 150, _HERE + "two_ranks", packages=COMMAND_LINE, cards=2),
     Part("precision", "Learning in BF16 beside FP32", 150, _HERE + "precision", packages=COMMAND_LINE),
     Part(
         *("peers", "The usual trainers on this machine's CPU", 180, _HERE + "usual_trainers"),

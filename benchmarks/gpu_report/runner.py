@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import shutil
+import tarfile
 import time
 from collections.abc import Callable, Collection, Iterable
 from datetime import date
@@ -31,6 +32,11 @@ class Files(NamedTuple):
     def json(self) -> Path:
         """All figures."""
         return self.directory / "gpu_report.json"
+
+    @property
+    def packed(self) -> Path:
+        """The report and the output of its parts in one file."""
+        return self.directory / "gpu_report.tgz"
 
     @property
     def markdown(self) -> Path:
@@ -94,6 +100,12 @@ class Runner:
         write_report(self._files.json, self.report)
         write_text(self._files.markdown, markdown(self.report))
 
+    def pack(self) -> None:
+        """Write one file of everything but checkpoints."""
+        with tarfile.open(self._files.packed, "w:gz") as packed:
+            for file in filter(Path.exists, (self._files.json, self._files.markdown, self._files.log("").parent)):
+                packed.add(file, f"gpu_report/{file.name}", filter=_without_checkpoints)
+
     def _result(self, part: Part) -> Result:
         if why := why_skipped(part, self.report.facts):
             return Result("skipped", why)
@@ -102,6 +114,10 @@ class Runner:
             return Result("no time left", f"it may take {part.seconds} s, and {max(left, 0):.0f} s were left")
         self._say(f"{part.name}: {part.title}, at most {part.seconds} s ...")
         return run_part(part, self.report.facts, self._files)
+
+
+def _without_checkpoints(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    return None if {"checkpoints", "best"} & {*Path(member.name).parts} else member
 
 
 def run_part(part: Part, facts: Facts, files: Files) -> Result:
@@ -131,6 +147,8 @@ def why_skipped(part: Part, facts: Facts) -> str:
     rehearsed = facts.get("rehearsal") and part.rehearses
     if part.needs_gpu and not facts.get("card") and not rehearsed:
         return f"it needs an NVIDIA GPU, and {facts.get('no_gpu') or 'there is none'}"
+    if not rehearsed and part.needs_gpu and facts.get("cards", 1) < part.cards:
+        return f"it needs {part.cards} GPUs, and there is one"
     missing = [name for name in part.packages if importlib.util.find_spec(name) is None]
     return f"it needs {' and '.join(missing)}, not installed here" if missing else ""
 

@@ -24,9 +24,9 @@ COUNTED = ("optimizer_steps", "skipped_steps", "model_transfers", "batch_size", 
 RATES = ("mfu", "bandwidth_share", "update_flops_per_second")
 
 
-def measure(task: Task, flags: Sequence[str]) -> Figures:
+def measure(task: Task, flags: Sequence[str], small: Sequence[str] = ()) -> Figures:
     """Train, and return medians over the iterations after the first."""
-    given = SMALL if task.small else flags
+    given = [*SMALL, *small] if task.small else flags
     directory = task.directory / "run"
     execute(["--mode", "train", *given, "--device", task.device, "--run-directory", str(directory)])
     figures = {"flags": list(given), **figures_of(records_of(directory))}
@@ -63,7 +63,8 @@ def figures_of(records: Sequence[dict[str, Any]]) -> Figures:
     """Return figures of a run: medians over the iterations after the first, which warms up, and what was chosen."""
     later, last = records[1:] or records, records[-1]
     seconds = {name: median(record[f"{name}_seconds"] for record in later) for name in SECONDS}
-    seconds["iteration"] = median(sum(record[f"{name}_seconds"] for name in SECONDS) for record in later)
+    whole = [record.get("iteration_seconds") for record in later]
+    seconds["iteration"] = _median(whole) or sum(records[0][f"{name}_seconds"] for name in SECONDS)
     return {
         "iterations": len(records),
         "seconds": seconds,
@@ -103,7 +104,7 @@ def lines(figures: Figures) -> list[str]:
     """Return the figures as Markdown."""
     seconds, busy = figures["seconds"], figures["gpu"]["updating"]
     rows = [
-        *((f"{name}, s", f"{value:.3f}") for name, value in seconds.items()),
+        *((f"{name}, s", f"{value:.3f}") for name, value in seconds.items()),  # an iteration with all that is between
         ("the first update, s", f"{figures['first_update_seconds']:.3f}"),
         ("trying executions, s", _text(figures["trying_seconds"], "{:.1f}")),
         ("ms a step", f"{1e3 * seconds['update'] / figures['optimizer_steps']:.3f}"),

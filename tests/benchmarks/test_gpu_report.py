@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 from importlib import import_module
 from pathlib import Path
 
@@ -167,6 +168,25 @@ def test_reports_of_two_cards_are_not_mixed(tmp_path):
     assert open_report(path, other, fresh=True).results == {}
     write_report(path, Report(NO_CARD, {"steps": Result("skipped")}))
     assert open_report(path, CARD, fresh=False) == Report(CARD, {}), "without a card there was nothing to lose"
+
+
+def test_everything_but_checkpoints_is_packed_into_one_file(reporter):
+    reporter.run(part("ends well"))
+    for name in ("run/checkpoints/last/model", "run/best/model", "run/metrics.jsonl"):
+        file = reporter.files.folder("ends_well") / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("x")
+    Runner(open_report(reporter.files.json, reporter.facts, fresh=False), reporter.files, 1.0, print).pack()
+    with tarfile.open(reporter.files.packed) as packed:
+        names = {member.name for member in packed if member.isfile()}
+    assert {"gpu_report/gpu_report.json", "gpu_report/parts/ends_well.log"} <= names
+    assert "gpu_report/parts/ends_well/run/metrics.jsonl" in names
+    assert not [name for name in names if name.endswith("model")]
+
+
+def test_two_ranks_need_two_cards():
+    assert why_skipped(BY_NAME["two_ranks"], {**CARD, "cards": 1}) == "it needs 2 GPUs, and there is one"
+    assert why_skipped(BY_NAME["two_ranks"], {**CARD, "cards": 2}) == ""
 
 
 @pytest.mark.parametrize("content", ["", "[1]", '{"parts": {"a": 1}, "facts": {}}', '{"parts": {}, "facts": {}}'])

@@ -1,5 +1,6 @@
 """Use of the machine by a run: the GPU by phase, simulation and updates beside the machine's peaks."""
 
+import time
 from collections import defaultdict
 from typing import Any, NamedTuple
 
@@ -40,6 +41,7 @@ class UtilizationTracker:
         self.sampler, self._card, self._tf32 = sampler or GpuSampler(), card, tf32
         self._threads, self._ranks, self._actor_bytes = ranks, ranks, 0
         self._sums: defaultdict[str, float] = defaultdict(float)
+        self._ended: float | None = None
 
     def play_with(self, threads: int) -> None:
         """Take note of the threads that play for this process; the others have as many."""
@@ -60,7 +62,9 @@ class UtilizationTracker:
         for name, rate in rates._asdict().items():
             self._sums[name] += (rate or 0.0) * seconds
         self._actor_bytes = 4 * parameter_count(spec.matrices["actor"])
-        return {**rates._asdict(), "gpu": self.sampler.take_iteration()}
+        before, self._ended = self._ended, time.perf_counter()
+        whole = None if before is None else self._ended - before
+        return {**rates._asdict(), "iteration_seconds": whole, "gpu": self.sampler.take_iteration()}
 
     def phase_lines(self) -> list[str]:
         """Return a line for each phase in which the GPU was sampled, for the block about the GPU."""

@@ -22,6 +22,7 @@ _NUMBERS = (
     *("learning_rate_factor", "dead_units", "observation_effect", "choices_changed", "transfer_seconds"),
     *(
         "execution_seconds",
+        "iteration_seconds",
         "simulated_episodes",
         "skipped_steps",
         "optimizer_steps",
