@@ -154,6 +154,15 @@ def build_parameters(scenario: Scenario) -> tuple[Parameters, Sizes]:
     return parameters, sizes
 
 
+def sizes_of(scenario: Scenario) -> Sizes:
+    """Return the sizes of a checked scenario, without its arrays.
+
+    Raises:
+        UserError: a case can never end, or an episode would have too many cases.
+    """
+    return _sizes(scenario, build_routing(scenario.flow, scenario.activities))
+
+
 def _activities_of(pairs: list[Service], scenario: Scenario) -> dict[str, Any]:
     """Return the parameters' fields ``resource...``."""
     able: dict[str, list[int]] = {resource: [] for resource in scenario.resources}
