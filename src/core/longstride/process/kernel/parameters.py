@@ -128,7 +128,7 @@ def build_parameters(scenario: Scenario) -> tuple[Parameters, Sizes]:
     activity = np.array([activity_of(entry.activity) for entry in pairs], np.int64)
     activity_pairs = np.searchsorted(activity, range(len(scenario.activities) + 1)).astype(np.int64)
     means = np.array([service_mean(entry) for entry in pairs])
-    sizes = _sizes(scenario, routing)
+    sizes = sizes_of(scenario, routing)
     parameters = Parameters(
         pair_activity=activity,
         pair_resource=np.array([resource_of(entry.resource) for entry in pairs], np.int64),
@@ -152,15 +152,6 @@ def build_parameters(scenario: Scenario) -> tuple[Parameters, Sizes]:
         max_open_cases=scenario.capacity.open_cases or sizes.cases,
     )
     return parameters, sizes
-
-
-def sizes_of(scenario: Scenario) -> Sizes:
-    """Return the sizes of a checked scenario, without its arrays.
-
-    Raises:
-        UserError: a case can never end, or an episode would have too many cases.
-    """
-    return _sizes(scenario, build_routing(scenario.flow, scenario.activities))
 
 
 def _activities_of(pairs: list[Service], scenario: Scenario) -> dict[str, Any]:
@@ -226,8 +217,13 @@ def _nodes(routing: Routing) -> dict[str, Any]:
     }
 
 
-def _sizes(scenario: Scenario, routing: Routing) -> Sizes:
-    """Return sizes that a stable process does not reach: eight standard deviations above the mean."""
+def sizes_of(scenario: Scenario, routing: Routing | None = None) -> Sizes:
+    """Return sizes that a stable process does not reach: eight standard deviations above the mean.
+
+    Raises:
+        UserError: a case can never end, or an episode would have too many cases.
+    """
+    routing = routing or build_routing(scenario.flow, scenario.activities)
     expected = expected_cases(scenario)
     if not expected <= _MOST_CASES:  # NaN included
         raise UserError(
