@@ -680,9 +680,14 @@ def test_an_error_inside_numpy_has_the_line_of_the_user():
 
 
 class Searched(Walk):
+    state_dtype = np.dtype([*Walk.state_dtype.descr, ("values", np.float64, (4,))])
+
+    def reset(state, parameters, rng):
+        state.x, state.count, state.past[:], state.values[:] = rng.integers(0, 4), 0, 0, 1.0
+
     def step(state, parameters, action, rng):
         state.count += 1
-        return float(len(np.unique(state.past))), False
+        return float(len(np.unique(state.values))), False
 
 
 def test_negative_indices_of_numpy_itself_are_no_hint():
