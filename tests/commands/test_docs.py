@@ -104,9 +104,16 @@ def test_every_link_leads_somewhere():
 def test_every_page_is_in_the_navigation_and_in_the_list():
     listed = re.findall(r"\]\(([\w/-]+\.md)\)", page("index.md"))
     navigation = re.findall(r": ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
-    pages = sorted(str(path.relative_to(DOCS)) for path in PAGES if DOCS in path.parents)
-    assert sorted(navigation) == pages
-    assert sorted([*listed, "index.md"]) == pages
+    pages = {str(path.relative_to(DOCS)) for path in PAGES if DOCS in path.parents}
+    notebooks = {str(path.relative_to(DOCS).with_suffix(".md")) for path in DOCS.rglob("*.ipynb")}
+    assert sorted(navigation) == sorted(pages | notebooks)
+    assert {*listed, "index.md"} == pages
+
+
+def test_the_home_of_the_site_says_what_the_readme_says():
+    begin, end = "**For whom.**", "## Install"
+    (part,) = re.findall(rf"{re.escape(begin)}.*?(?={end})", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert part.replace("](docs/", "](").strip() in page("index.md")
 
 
 def test_the_hyperparameters_are_those_of_the_program():

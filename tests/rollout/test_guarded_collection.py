@@ -112,6 +112,12 @@ def test_a_failure_names_episode_step_line_seed_and_the_command_that_plays_it_ag
         collect(collector, iteration - 1)
 
 
+def test_no_command_plays_again_what_only_a_program_can_make():
+    made = type("Trap", (Trap,), {"__module__": "__main__"})
+    with pytest.raises(SimulatorError, match=r"Seed 7\.$"):
+        collect(collector_of(made(next(iter(FALLS)), 17)), 3)
+
+
 def test_a_later_instance_and_a_later_episode_of_it_are_found():
     """Instance 1's second episode: the first of each is shorter than the trap, or none would come to it."""
 

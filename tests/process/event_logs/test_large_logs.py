@@ -15,13 +15,15 @@ from longstride.process.event_logs.grouping import pairs_of, rows_by
 from longstride.process.event_logs.reading.collect import Coded
 from longstride.process.event_logs.reading.pair_lifecycles import pair_lifecycles
 from longstride.process.kernel.parameters import build_parameters
+from longstride.process.kernel.service_times import table_mean
 from longstride.process.mining import case_order
 from longstride.process.mining.case_order import order_cases
 from longstride.process.mining.data_warnings import data_warnings
 from longstride.process.mining.mine_scenario import mine_scenario
-from longstride.process.mining.mine_services import choose_pairs, even_quantiles
+from longstride.process.mining.mine_services import choose_pairs, mine_services
 from longstride.process.mining.rosters import day_masks
-from longstride.process.mining.working_hours import CLOSED_GAP, without_short_gaps
+from longstride.process.mining.service_means import credible_means
+from longstride.process.mining.working_hours import CLOSED_GAP, without_short_gaps, worked_time
 from longstride.process.scenario.scenario import check_scenario
 from longstride.process.scenario_file import load_scenario
 
@@ -69,13 +71,25 @@ def test_rows_by_a_value_are_those_of_a_look_at_each_row(column):
         np.testing.assert_array_equal(rows, np.flatnonzero(column == value))
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=90), st.floats(1e-6, 1e6))
-def test_quantiles_of_scaled_times_are_those_of_numpy_to_the_bit(hours, scale):
-    hours = np.array(hours)
-    scaled = hours * scale
-    expected = np.quantile(scaled, np.linspace(0.0, 1.0, 41))
-    np.testing.assert_array_equal(even_quantiles(scaled, np.argsort(hours, kind="stable")), expected)
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(1e-2, 1e3), min_size=7, max_size=90))
+def test_a_person_with_few_records_has_the_shape_of_the_activity_and_an_own_mean(hours):
+    hours, people = np.array(hours), np.arange(len(hours)) % 7
+    log = log_of(hours * 0, hours * 0, people, hours * 0, 3600.0 * hours)
+    services, _ = mine_services(log, worked_time(log)._replace(hours=hours), choose_pairs(log)[0])
+    for service, mean in zip(services, credible_means(hours, people, 7), strict=True):
+        mined, expected = np.array(service["quantiles"]), np.quantile(hours, np.linspace(0.0, 1.0, 41))
+        assert table_mean(mined) == pytest.approx(mean, rel=1e-4)
+        # All but the last quantile, which is set for the mean, have the proportions of NumPy's.
+        np.testing.assert_allclose(mined[:-1] / mined[0], expected[:-1] / expected[0], rtol=1e-4)
+
+
+def test_the_times_of_an_activity_are_sorted_once_however_many_people_do_it(monkeypatch):
+    at, quantile, calls = np.arange(3000), np.quantile, []
+    log = log_of(at // 10, at // 10, at % 7, at * 60.0, at * 60.0 + 50.0)
+    monkeypatch.setattr(np, "quantile", lambda *given: calls.append(given) or quantile(*given))
+    services, _ = mine_services(log, worked_time(log), choose_pairs(log)[0])
+    assert len(services) == 300 * 7 and len(calls) == 300
 
 
 @settings(max_examples=60, deadline=None)

@@ -47,6 +47,18 @@ WORDS = (
 )
 
 
+def test_usual_names_of_columns_are_known(tmp_path):
+    for start, end in (("Started at", "Completed at"), ("begin", "finished"), ("Begin Time", "Completion Date")):
+        log = read(tmp_path, TEXT.replace("start_time", start, 1).replace("end_time", end, 1))
+        assert moments(log) == moments(read(tmp_path, TEXT))
+
+
+def test_a_log_without_starts_names_both_columns_that_could_hold_them(tmp_path):
+    ends = "\n".join(",".join(line.split(",")[:3] + line.split(",")[4:]) for line in TEXT.splitlines())
+    (note,) = [note for note in read(tmp_path, ends).notes if "no start times" in note]
+    assert "--log-columns start=..., or a column of words such as started and finished with transition=..." in note
+
+
 @pytest.mark.parametrize("word", [*WORDS, "not available", " "])
 def test_a_word_for_nothing_is_nobody_and_no_case(tmp_path, word):
     assert is_nothing(word, "resource") and is_nothing(word, "case")

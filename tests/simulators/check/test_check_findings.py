@@ -573,6 +573,36 @@ class BadHelper(Walk):
         return 1.0, False
 
 
+class WholeArray(Walk):
+    def step(state, parameters, action, rng):
+        state.count += 1
+        state.past = np.zeros(4, np.int64)
+        return 1.0, False
+
+
+class WholeArrayOfANumber(Walk):
+    def step(state, parameters, action, rng):
+        if state.past[0] == 0 and action == 2:
+            state.past = 1
+        return 1.0, False
+
+
+class Copied(Walk):
+    def step(state, parameters, action, rng):
+        np.copyto(state.past, state.past[::-1].copy())
+        return 1.0, False
+
+
+class Listed(Walk):
+    def step(state, parameters, action, rng):
+        return float(state.past.tolist()[0]), False
+
+
+class IndexedByAList(Walk):
+    def step(state, parameters, action, rng):
+        return float(state.past[[0, 2]].sum()), False
+
+
 class BadHeuristic(Walk):
     def heuristic(state, parameters, mask, rng):
         return int(rng.choice(2))
@@ -596,6 +626,11 @@ class BadHeuristic(Walk):
         (UnseenField, "step", "state.county = 0", "there is no field county in the record; add it to state_dtype"),
         (UnseenGlobal, "step", "", "it sets a global; keep what changes in the state record"),
         (BadHelper, "step", "return np.random.default_rng(x).integers(3)", ""),
+        (WholeArray, "step", "state.past = np.zeros(4, np.int64)", "is an array; fill it with state.past[:] = ..."),
+        (WholeArrayOfANumber, "step", "state.past = 1", "state.past is an array; fill it with state.past[:] = ..."),
+        (Copied, "step", "np.copyto(state.past, state.past[::-1].copy())", "np.copyto does not exist in compiled code"),
+        (Listed, "step", "return float(state.past.tolist()[0])", "arrays have no tolist in compiled code"),
+        (IndexedByAList, "step", "return float(state.past[[0, 2]].sum())", "write np.array([...]) in place of [...]"),
         (BadHeuristic, "heuristics['pick']", "return int(rng.choice(2))", "rng.choice does not exist in compiled code"),
     ],
 )
@@ -605,7 +640,71 @@ def test_what_does_not_compile(simulator, function, line, reason):
     assert re.search(rf"line \d+ of {re.escape(__file__)}: ", found)
     assert line in found
     assert reason in found
-    assert "numba/core" not in found
+    assert "numba/core" not in found and "\x1b" not in found
+
+
+class Flags(Walk):
+    state_dtype = np.dtype([*Walk.state_dtype.descr, ("seen", np.bool_, (2, 3))])
+
+    def reset(state, parameters, rng):
+        state.x, state.count, state.past[:], state.seen[:] = rng.integers(0, 4), 0, 0, False
+
+
+class FlagsInParameters(Walk):
+    parameters = np.rec.array(np.zeros(1, [("open", np.bool_, 5)]))[0]
+
+
+@pytest.mark.parametrize(
+    ("simulator", "field", "remedy"),
+    [
+        (Flags, "state_dtype: the field seen", ("seen", np.int8, (2, 3))),
+        (FlagsInParameters, "parameters: the field open", ("open", np.int8, (5,))),
+    ],
+)
+def test_an_array_of_booleans_has_a_remedy_that_compiles(simulator, field, remedy):
+    found = message(simulator)
+    assert f"{simulator.__name__}.{field} is an array of booleans" in found
+    assert str(remedy).replace("<class 'numpy.int8'>", "np.int8") in found
+    if simulator is Flags:
+        mended = type("Mended", (Flags,), {"state_dtype": np.dtype([*Walk.state_dtype.descr, remedy])})
+        assert hints(mended) == []
+
+
+class WrongShares(Walk):
+    def step(state, parameters, action, rng):
+        return float(rng.choice(2, p=parameters.prices[:2])), False
+
+
+def test_an_error_inside_numpy_has_the_line_of_the_user():
+    assert "sum to 1" in (found := message(WrongShares)) and "return float(rng.choice(2, p=param" in found
+
+
+class Searched(Walk):
+    state_dtype = np.dtype([*Walk.state_dtype.descr, ("values", np.float64, (4,))])
+
+    def reset(state, parameters, rng):
+        state.x, state.count, state.past[:], state.values[:] = rng.integers(0, 4), 0, 0, 1.0
+
+    def step(state, parameters, action, rng):
+        state.count += 1
+        return float(len(np.unique(state.values))), False
+
+
+def test_negative_indices_of_numpy_itself_are_no_hint():
+    assert hints(Searched) == []
+
+
+class Lost(Walk):
+    metrics_dtype, main_metric = np.dtype([("customers lost", np.int64)]), "customers lost"
+
+    def episode_metrics(state, parameters, metrics):
+        metrics["customers lost"] = state.count
+
+
+@pytest.mark.parametrize("said", [None, True, False])
+def test_a_main_metric_with_the_name_of_a_cost_should_say_what_is_better(said):
+    found = hints(Lost if said is None else type("Said", (Lost,), {"main_metric_lower_is_better": said}))
+    assert [hint[:55] for hint in found] == ["Lost.main_metric 'customers lost' counts as better if i"] * (said is None)
 
 
 def test_compiling_leaves_nothing_to_compile():
@@ -695,7 +794,7 @@ class Unfilled(Walk):
 @pytest.mark.parametrize(
     ("simulator", "parts"),
     [
-        (Unfilled, ["episode_metrics left NaN or an infinite number in average in every episode that was played"]),
+        (Unfilled, ["episode_metrics gave no finite number to average, steps in any episode that was played"]),
         (
             Scales,
             ["observe writes very different scales: the standard deviation is ", " at 0 and ", "NORMALISE_OBSERV"],

@@ -1,5 +1,7 @@
 """An environment that is being stepped: masks of wrappers, the user's line in errors, closing, float32."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -101,6 +103,36 @@ def test_an_error_names_the_line_of_the_user(fault):
         environment = opened(lambda: Masker(Meter(fault=fault), [True] * 3, fault))
         environment.step(np.array(0))
         mask_of(environment)
+
+
+class Answers(Meter):
+    """Returns what it was given from reset and step."""
+
+    def __init__(self, from_reset=None, from_step=None):
+        super().__init__()
+        self.from_reset, self.from_step = from_reset, from_step
+
+    def reset(self, *, seed=None, options=None):
+        usual = super().reset(seed=seed)
+        return self.from_reset(usual[0]) if self.from_reset else usual
+
+    def step(self, action):
+        return self.from_step(super().step(action)[0])
+
+
+@pytest.mark.parametrize(
+    ("from_reset", "from_step", "sentence"),
+    [
+        (lambda seen: seen, None, "reset returned a dict; write return observation, info, as Gymnasium does"),
+        (lambda seen: None, None, "reset returned a NoneType; write return observation, info,"),
+        (None, lambda seen: (seen, 0.0, False, {}), "step returned 4 values; write return observation, reward, term"),
+        (None, lambda seen: None, "step returned a NoneType; write return observation, reward, terminated, truncated,"),
+        (None, lambda seen: (seen, -1e300, False, False, {}), "step returned the reward -1e+300; scale it below 1e+12"),
+    ],
+)
+def test_what_an_older_environment_returns_is_said_with_what_to_write(from_reset, from_step, sentence):
+    with pytest.raises(UserError, match=re.escape(sentence)):
+        opened(lambda: Answers(from_reset, from_step)).step(np.array(0))
 
 
 def test_all_environments_are_closed_and_a_failure_is_a_sentence():

@@ -10,7 +10,7 @@ from longstride.errors import UserError, reason, suggestion
 from longstride.process.event_logs.reading.decode import require_file
 from longstride.process.event_logs.reading.json_content import parse_json
 from longstride.process.event_logs.reading.limits import Guard, LogLimits
-from longstride.process.kernel.parameters import build_parameters
+from longstride.process.kernel.parameters import sizes_of
 from longstride.process.scenario.calendar import Absence
 from longstride.process.scenario.scenario import Arrivals, Capacity, Horizon, Scenario, Service, Shift, check_scenario
 
@@ -57,7 +57,7 @@ def parse_scenario(data: Any, source: str) -> Scenario:
     try:
         scenario = Scenario.model_validate(data)
         check_scenario(scenario)
-        build_parameters(scenario)  # refuses flows that never end and episodes that are too long
+        sizes_of(scenario)  # refuses flows that never end and episodes that are too long
     except ValidationError as error:
         raise UserError(f"{source}: {_sentence(error)}") from None
     except UserError as error:

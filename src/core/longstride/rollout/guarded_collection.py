@@ -13,6 +13,8 @@ from longstride.escaping import shell_word
 from longstride.rollout.collector import Collector, InstanceTrajectory
 from longstride.rollout.fault_locator import FaultLocator, find_fault
 from longstride.simulators.check.time_limit import TooLong, time_limit
+from longstride.simulators.simulator import Simulator
+from longstride.simulators.source_files import PROGRAM, is_of_a_program
 
 T = TypeVar("T")
 
@@ -55,12 +57,14 @@ def collect_guarded(
             again = "every step returned." if late else "it does not fail: is it deterministic?"
             fault = str(exact) if exact else f"{fault.rstrip('.')}; played again, {again}"
         kind = EndlessEpisodeError if late else SimulatorError
-        raise kind(f"{fault} {_replay_command(collector.plan.seed, iteration, directory)}") from error
+        raise kind(f"{fault} {_what_is_left(simulator, collector.plan.seed, iteration, directory)}") from error
 
 
-def _replay_command(seed: int, iteration: int, directory: Path) -> str:
-    """Return what was saved and how to repeat the failure."""
+def _what_is_left(simulator: Simulator, seed: int, iteration: int, directory: Path) -> str:
+    """Return what was saved and, if a command can make the simulator, how to repeat the failure."""
     saved = f"Iterations up to {iteration} are saved. " if iteration else ""
+    if type(simulator).__module__ == PROGRAM or is_of_a_program(str(getattr(simulator, "name", ""))):
+        return f"{saved}Seed {seed}."
     run = shell_word(str(directory))
     command = f"{this_command()} --mode replay --run-directory {run} --iteration {iteration + 1}"
     return f"{saved}Seed {seed}; play it again: {command}"

@@ -8,9 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from longstride.policies.spec import CHUNK, PolicySpec
-
-LARGEST_REWARD = 1e12
-"""Squares of returns, sums of thousands of rewards, are summed over a rollout in float32, which ends at 3.4e38."""
+from longstride.simulators.float32 import LARGEST_REWARD
 
 ALIGNMENT = 64
 """Bytes, those of a cache line and of the widest vector. A matrix product of MKL rounds by where its operands begin."""

@@ -48,6 +48,15 @@ _REASONS = (
         r"Unknown attribute '(\w+)' of type Module\(<module '([\w.]+)'",
         rf"\2.\1 does not exist in compiled code; {_REMEDY}",
     ),
+    (r"Unknown attribute '(\w+)' of type \w*array\(", rf"arrays have no \1 in compiled code; {_REMEDY}"),
+    (
+        r"Use of unsupported NumPy function '(?:numpy\.)?([\w.]+)'",
+        rf"np.\1 does not exist in compiled code, or not with these arguments; {_REMEDY}",
+    ),
+    (
+        r"getitem\(.*?(?:array|Array)\(.*, list\(",
+        "a list cannot be the index of an array; write np.array([...]) in place of [...]",
+    ),
     (r"Cannot unify (.+?) and (.+?) for '(\w+)[.\d]*'", r"\3 is \1 in one place and \2 in another; give it one type"),
     (r"NameError: (name '\w+' is not defined)", r"\1; define it, or correct its name"),
     (
@@ -66,7 +75,9 @@ def describe_compile_error(
     ``name`` and ``function`` are of the function that does not compile, where only one was compiled.
     """
     subject = type(simulator).__name__ + (f".{name}" if name else "")
-    return UserError(f"Numba cannot compile {subject}{_where(simulator, error, function)}: {_reason(error)}.")
+    return UserError(
+        f"Numba cannot compile {subject}{_where(simulator, error, function)}: {_reason(simulator, error, function)}."
+    )
 
 
 def place(file: str, line: int) -> str:
@@ -83,7 +94,7 @@ def place_of_error(trace: TracebackType | None) -> str:
     lines = []
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if not file.startswith((*FOREIGN, _PACKAGE)):
+        if not file.startswith((*FOREIGN, _PACKAGE)) and not file.endswith(".pyx"):
             lines.append((file, trace.tb_lineno))
         trace = trace.tb_next
     own = [line for line in lines if is_of_a_user(Path(line[0]))] or lines
@@ -100,11 +111,13 @@ def with_line(error: BaseException) -> str:
     return text + (f" ({line})" if line else "")
 
 
-def _reason(error: BaseException) -> str:
+def _reason(simulator: object, error: BaseException, function: Callable[..., Any] | None) -> str:
     """Return the reason in a few words, in our own for the usual reports."""
+    if found := _whole_assignment(simulator, function):
+        return f"state.{found[0]} is an array; fill it with state.{found[0]}[:] = ..."
     if isinstance(error, KeyError):  # raised by Numba for a field that a record lacks
         return f"there is no field {error.args[0]} in the record; add it to state_dtype or correct its name"
-    report = re.sub(r"Literal\[(\w+)\]\([^()]*\)", r"\1", str(error))
+    report = re.sub(r"Literal\[(\w+)\]\([^()]*\)", r"\1", re.sub(r"\x1b\[[\d;]*m", "", str(error)))
     for pattern, meaning in _REASONS:
         if match := re.search(pattern, report, re.DOTALL if ">>>" in pattern else 0):
             return " ".join(match.expand(meaning).split())
@@ -120,6 +133,8 @@ def _where(simulator: object, error: BaseException, function: Callable[..., Any]
     own = _own_files(simulator) | ({code.co_filename} if code else set())
     if isinstance(error, KeyError) and code:
         return f" ({place(code.co_filename, _line_of_field(code, str(error.args[0])))})"
+    if code and (found := _whole_assignment(simulator, function)):
+        return f" ({place(code.co_filename, found[1])})"
     for match in _PLACES.finditer(str(error)):
         named, line = match[1] or match[3], int(match[2] or match[4])
         for file in own:
@@ -134,6 +149,23 @@ def _own_files(simulator: object) -> set[str]:
     plain = [getattr(f, "__func__", getattr(f, "py_func", f)) for f in functions]
     files = {f.__code__.co_filename for f in plain if inspect.isfunction(f)}
     return files | {inspect.getsourcefile(type(simulator)) or ""}
+
+
+def _whole_assignment(simulator: object, function: Callable[..., Any] | None) -> tuple[str, int] | None:
+    """Return the first array of the state that a function assigns as if it were a number, with the line; None for none.
+
+    Numba's report says "AssertionError" then, or tells of a cast.
+    """
+    code = getattr(getattr(function, "py_func", function), "__code__", None)
+    dtype = np.dtype(getattr(simulator, "state_dtype", np.void))
+    arrays = [name for name in dtype.names or () if dtype[name].subdtype]
+    if code is None or not arrays or not code.co_argcount:
+        return None
+    assigned = re.compile(rf"\b{code.co_varnames[0]}\.({'|'.join(arrays)})\s*=(?!=)")
+    for line in sorted({line for _, _, line in code.co_lines() if line}):
+        if match := assigned.search(linecache.getline(code.co_filename, line)):
+            return match[1], line
+    return None
 
 
 def _line_of_field(code: Any, field: str) -> int:

@@ -4,6 +4,9 @@ from typing import Any
 
 import numpy as np
 
+LARGEST_REWARD = 1e12
+"""Squares of returns, sums of thousands of rewards, are summed over a rollout in float32, which ends at 3.4e38."""
+
 _LARGEST = float(np.finfo(np.float32).max)
 
 

@@ -19,19 +19,19 @@ SOURCE_SHA256 = "source_sha256"
 SOURCE_FILE = "source_file"
 """Key in a checkpoint's source of the path of that file."""
 
-_PROGRAM = "__main__"
+PROGRAM = "__main__"
 """Module of a program, or of a notebook's cells."""
 
 
 def is_of_a_program(name: str) -> bool:
     """Return whether a simulator's name is of a class that a program or a notebook defines."""
-    return name.rpartition(":")[0] == _PROGRAM
+    return name.rpartition(":")[0] == PROGRAM
 
 
 def recorded_source(name: str) -> dict[str, str]:
     """Return what a checkpoint keeps of a simulator's source by its name: digest and path, empty without a file."""
     if is_of_a_program(name):
-        program = getattr(sys.modules.get(_PROGRAM), "__file__", None)
+        program = getattr(sys.modules.get(PROGRAM), "__file__", None)
         name = f"{program}:{name.rpartition(':')[2]}" if program else ""
     file, digest = main_file(name), source_sha256(name)
     return {SOURCE_SHA256: digest, SOURCE_FILE: str(file)} if digest else {}
@@ -75,7 +75,7 @@ def main_file(name: str) -> Path | None:
     Nothing is imported. None if there is no such file, or if the name has no module, as ``gymnasium:Id``.
     """
     module = name.removeprefix("gymnasium:").rpartition(":")[0]
-    if module == _PROGRAM:
+    if module == PROGRAM:
         return None
     if module.endswith(".py"):
         with suppress(OSError, ValueError):

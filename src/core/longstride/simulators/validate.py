@@ -71,6 +71,7 @@ def _problems(simulator: Simulator, name: str) -> Iterator[str]:
     yield from _problems_of_descriptions(simulator, name)
     if np.dtype(simulator.state_dtype).names is None:
         yield f"{name}.state_dtype must name its fields: np.dtype([('stock', np.int64), ...])."
+    yield from _problems_of_flags(simulator, name)
     yield from _problems_of_comparisons(simulator, name)
     sizes = {
         "observation": simulator.observation_size,
@@ -78,6 +79,18 @@ def _problems(simulator: Simulator, name: str) -> Iterator[str]:
         "features": simulator.action_feature_size,
     }
     yield from problems_of_labels(simulator.labels, sizes, name)
+
+
+def _problems_of_flags(simulator: Simulator, name: str) -> Iterator[str]:
+    """Yield fields that are arrays of booleans; Numba has no arrays of them in records."""
+    for attribute, holder in (("state_dtype", simulator.state_dtype), ("parameters", simulator.parameters)):
+        dtype = np.dtype(holder) if attribute == "state_dtype" else getattr(holder, "dtype", np.dtype(np.void))
+        for field in dtype.names or ():
+            if dtype[field].subdtype and dtype[field].base == np.bool_:
+                yield (
+                    f"{name}.{attribute}: the field {field} is an array of booleans, which Numba cannot compile in a "
+                    f"record; write ({field!r}, np.int8, {dtype[field].shape}), with 0 and 1."
+                )
 
 
 def _problems_of_descriptions(simulator: Simulator, name: str) -> Iterator[str]:

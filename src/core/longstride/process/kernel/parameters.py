@@ -58,9 +58,7 @@ class Parameters(NamedTuple):
     arrival_kind: int  # POISSON, WEEKLY or REPLAY
     arrival_rates: np.ndarray  # float64[1] or float64[168], cases per time unit
     arrival_times: np.ndarray  # float64[cases] of REPLAY
-    arrival_gaps: (
-        np.ndarray
-    )  # float64[*], quantiles of the expected arrivals between two, mean 1; one 0 for a Poisson process
+    arrival_gaps: np.ndarray  # float64[*], quantiles of the arrivals expected between two, mean 1; one 0 for Poisson
     arrivals_expected: np.ndarray  # float64[169] of WEEKLY, expected arrivals before each hour of the week
     shift_count: int  # weekly shift changes, C
     shift_times: np.ndarray  # float64[C], time since the week began
@@ -128,7 +126,7 @@ def build_parameters(scenario: Scenario) -> tuple[Parameters, Sizes]:
     activity = np.array([activity_of(entry.activity) for entry in pairs], np.int64)
     activity_pairs = np.searchsorted(activity, range(len(scenario.activities) + 1)).astype(np.int64)
     means = np.array([service_mean(entry) for entry in pairs])
-    sizes = _sizes(scenario, routing)
+    sizes = sizes_of(scenario, routing)
     parameters = Parameters(
         pair_activity=activity,
         pair_resource=np.array([resource_of(entry.resource) for entry in pairs], np.int64),
@@ -217,8 +215,13 @@ def _nodes(routing: Routing) -> dict[str, Any]:
     }
 
 
-def _sizes(scenario: Scenario, routing: Routing) -> Sizes:
-    """Return sizes that a stable process does not reach: eight standard deviations above the mean."""
+def sizes_of(scenario: Scenario, routing: Routing | None = None) -> Sizes:
+    """Return sizes that a stable process does not reach: eight standard deviations above the mean.
+
+    Raises:
+        UserError: a case can never end, or an episode would have too many cases.
+    """
+    routing = routing or build_routing(scenario.flow, scenario.activities)
     expected = expected_cases(scenario)
     if not expected <= _MOST_CASES:  # NaN included
         raise UserError(

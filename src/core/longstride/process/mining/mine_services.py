@@ -28,6 +28,9 @@ _QUANTILES = 41
 _SHORTEST = 1 / 3600
 """Hours; replaces service times that are all zero, which scenarios do not allow."""
 
+_LEAST = _SHORTEST / 1000
+"""Hours up to which a mean counts as zero."""
+
 _DIGITS = 6
 
 
@@ -149,56 +152,44 @@ def _services_of(log: EventLog, hours: np.ndarray, resource: np.ndarray, pairs: 
     means = np.full(len(pairs.resource), float(hours.mean()))
     if able.any():
         means = credible_means(hours[able], place[able], len(pairs.resource))
-    rows, in_order, services = rows_by(place, len(pairs.resource)), np.argsort(hours, kind="stable"), []
+    rows, table, services = rows_by(place, len(pairs.resource)), _table(hours), []
     for k, (a, r, events) in enumerate(zip(*(column.tolist() for column in pairs), strict=True)):
-        enough = events >= MIN_OBSERVATIONS
-        times = _with_mean(hours[rows[k]] if enough else hours, means[k])
-        service = service_distribution(times, None if enough else in_order)
+        own = table if events < MIN_OBSERVATIONS else _table(hours[rows[k]])
         pair = {"activity": log.activities[a], "resource": log.resources[r], "observations": events}
-        services.append(pair | service)
+        services.append(pair | _distribution(own, float(means[k])))
     return services
 
 
-def _with_mean(hours: np.ndarray, mean: float) -> np.ndarray:
-    """Return float64[n], the times scaled to a mean; those that are all zero stay."""
-    total = float(hours.sum())
-    return hours * (mean * len(hours) / total) if total > 0.0 else hours
+def service_distribution(hours: np.ndarray) -> dict[str, Any]:
+    """Return a distribution of 41 quantiles of service times, with their mean.
+
+    ``hours`` is float64[n], n >= 1, not negative.
+    """
+    return _distribution(_table(hours), float(hours.mean()))
 
 
-def service_distribution(hours: np.ndarray, in_order: np.ndarray | None = None) -> dict[str, Any]:
-    """Return a distribution of 41 quantiles of service times; the last one is set so that the mean is exact.
+def _table(hours: np.ndarray) -> np.ndarray:
+    """Return float64[41], the quantiles of times relative to their mean, or zeros; their own mean is 1.
 
     Straight lines between quantiles lie above the long tail of service times. So the longest time as the last quantile
-    would overstate the work. ``hours`` is float64[n], n >= 1, not negative; ``in_order``, int64[n], is their order if
-    it is known.
+    would overstate the work, and the last one is set so that the mean is exact.
     """
     mean = float(hours.mean())
-    if mean <= _SHORTEST / 1000:
-        return {"distribution": "constant", "mean": _SHORTEST}
-    quantiles = even_quantiles(hours, np.argsort(hours, kind="stable") if in_order is None else in_order)
+    if mean <= _LEAST:
+        return np.zeros(_QUANTILES)
+    quantiles = np.quantile(hours, np.linspace(0.0, 1.0, _QUANTILES))
     steps = _QUANTILES - 1
     quantiles[-1] = max(quantiles[-2], 2 * (steps * mean - quantiles[1:-1].sum()) - quantiles[0])
-    quantiles *= mean / table_mean(quantiles)
-    return {"distribution": "quantiles", "quantiles": [_rounded(q) for q in quantiles]}
+    return np.asarray(quantiles / table_mean(quantiles))
 
 
-def even_quantiles(hours: np.ndarray, in_order: np.ndarray) -> np.ndarray:
-    """Return float64[41], the quantiles of NumPy's default method in even steps, to the bit.
-
-    An activity's times are scaled for each of its people, which keeps their order. So they are sorted only once.
-    """
-    at = np.linspace(0.0, 1.0, _QUANTILES) * (len(hours) - 1)
-    below = np.floor(at).astype(np.int64)
-    low = hours[in_order[below]]
-    high, part = hours[in_order[np.minimum(below + 1, len(hours) - 1)]], at - below
-    step = high - low
-    return np.asarray(np.where(part >= 0.5, high - step * (1 - part), low + step * part))
+def _distribution(table: np.ndarray, mean: float) -> dict[str, Any]:
+    """Return the distribution of a scenario that has the shape of a table, with a mean in hours."""
+    if mean <= _LEAST or table[-1] == 0.0:
+        return {"distribution": "constant", "mean": _SHORTEST}
+    return {"distribution": "quantiles", "quantiles": [float(f"{q:.{_DIGITS}g}") for q in (mean * table).tolist()]}
 
 
 def some(names: list[str]) -> str:
     """Return names as text: the first five, and the number of others."""
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.{_DIGITS}g}")

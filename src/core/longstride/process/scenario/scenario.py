@@ -240,13 +240,13 @@ def _problems_of_services(scenario: Scenario) -> Iterator[str]:
         seen.add((service.activity, service.resource))
         needed = {"uniform": {"low", "high"}, "lognormal": {"mean", "cv"}, "quantiles": {"quantiles"}}
         expected = needed.get(service.distribution, {"mean"})
-        given = set(service.model_dump(exclude_none=True)) - {"activity", "resource", "distribution", "observations"}
+        given = {name for name in ("mean", "cv", "low", "high", "quantiles") if getattr(service, name) is not None}
         if given != expected:
             yield f"{where}: {service.distribution} needs {sorted(expected)}, not {sorted(given)}."
         if service.low is not None and service.high is not None and service.low > service.high:
             yield f"{where}: low {service.low:g} is above high {service.high:g}."
         q = service.quantiles
-        if q and (min(q) < 0 or max(q) == 0 or any(a > b for a, b in pairwise(q))):
+        if q and (q[0] < 0 or q[-1] == 0 or q != sorted(q)):
             yield f"{where}.quantiles: times must not be negative, all zero, or decrease."
     automatic = {delay.activity for delay in scenario.automatic}
     done = {service.activity for service in scenario.service}

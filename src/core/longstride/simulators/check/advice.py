@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import textwrap
 
 import numpy as np
@@ -14,6 +15,11 @@ from longstride.simulators.spaces import Box
 from longstride.text import format_bytes
 
 _LARGE, _RATIO, _LONG = 1e6, 1e4, 1_000_000
+_COSTS = re.compile(
+    r"(?<![a-z])(costs?|lost|loss|losses|waits?|waiting|delays?|late|lateness|tardiness|makespan|backlog|errors"
+    r"|failures|time|duration)(?![a-z])"
+)
+"""Words in the names of metrics of which less is usually better."""
 
 
 def hint_at_scales(observations: np.ndarray, name: str, hints: Hints) -> None:
@@ -50,11 +56,22 @@ def hint_at_unknown_numbers(simulator: Simulator, hints: Hints) -> None:
 
 
 def hint_at_unfilled_metrics(name: str, metrics: set[str], hints: Hints) -> None:
-    """Add a hint about metrics that stayed NaN or were infinite in all episodes."""
+    """Add a hint about metrics that were not written, or stayed NaN or infinite, in all episodes."""
     if metrics:
         hints.add(
-            f"{name}.episode_metrics left NaN or an infinite number in {', '.join(sorted(metrics))} in every episode "
-            "that was played; such numbers are left out of results."
+            f"{name}.episode_metrics gave no finite number to {', '.join(sorted(metrics))} in any episode that was "
+            "played; such a number is left out of results, or is 0 if it is an integer."
+        )
+
+
+def hint_at_direction(simulator: Simulator, hints: Hints) -> None:
+    """Add a hint if the main metric has the name of a cost, but nothing says whether lower is better."""
+    metric, flag = simulator.main_metric, "main_metric_lower_is_better"
+    said = any(flag in vars(part) for part in (simulator, *type(simulator).__mro__) if part is not Simulator)
+    if metric and not said and _COSTS.search(metric.lower()):
+        hints.add(
+            f"{type(simulator).__name__}.main_metric {metric!r} counts as better if it is higher; set {flag} = True if "
+            "lower is better, or False if not."
         )
 
 

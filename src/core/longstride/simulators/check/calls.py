@@ -154,13 +154,21 @@ class Calls:
 
     def metrics(self, states: np.ndarray) -> None:
         """Fill the metrics of a finished episode from its last state, ``state_dtype``[1]."""
-        dtype = self.simulator.metrics_dtype
-        if "episode_metrics" in self.functions and dtype is not None:
-            filled = metrics_of(
-                self.simulator, states, lambda state, _, metrics: self.reading("episode_metrics", state, metrics)
-            )
-            empty = set(dtype.names or ()) - filled.keys()
-            self.never_filled = empty if self.never_filled is None else self.never_filled & empty
+        dtype, untouched = self.simulator.metrics_dtype, set[str]()
+        if "episode_metrics" not in self.functions or dtype is None:
+            return
+
+        def fill(state: Any, _: Any, metrics: Any) -> None:
+            # An integer has no NaN that shows whether it was written, so it holds a number that no episode has.
+            marks = {n: np.iinfo(dtype[n].base).max // 3 for n in dtype.names or () if dtype[n].base.kind in "iu"}
+            for name, mark in marks.items():
+                metrics[name] = mark
+            self.reading("episode_metrics", state, metrics)
+            untouched.update(name for name, mark in marks.items() if (metrics[name] == mark).all())
+
+        filled = metrics_of(self.simulator, states, fill)
+        empty = (set(dtype.names or ()) - filled.keys()) | untouched
+        self.never_filled = empty if self.never_filled is None else self.never_filled & empty
 
     def fail(self, problem: str, function: str = "") -> None:
         """Raise a SimulatorError that names the problem, episode and step, and the place of the function."""

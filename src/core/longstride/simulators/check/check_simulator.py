@@ -11,6 +11,7 @@ from longstride.seeding import stream
 from longstride.simulators.check import determinism
 from longstride.simulators.check.advice import (
     hint_at_compared_actions,
+    hint_at_direction,
     hint_at_endless_episodes,
     hint_at_scales,
     hint_at_unfilled_metrics,
@@ -63,6 +64,7 @@ def check_simulator(simulator: Simulator, steps: int = 200, seconds_per_call: fl
         hint_at_scales(np.array(random_play.observations), call.name, hints)
     hint_at_compared_actions(call.functions["step"], hints)
     hint_at_unknown_numbers(simulator, hints)
+    hint_at_direction(simulator, hints)
     hint_at_unfilled_metrics(call.name, call.never_filled or set(), hints)
     if random_play.episodes_ended == 0:
         hint_at_endless_episodes(simulator, len(random_play.steps), hints)

@@ -2,12 +2,16 @@
 
 import linecache
 import math
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from longstride.simulators.check.source_location import place_of_caller
 from longstride.simulators.compile_errors import place
+
+_NUMPY = str(Path(np.__file__).parent)
 
 
 class Hints:
@@ -73,7 +77,13 @@ class _Array(np.ndarray):
 
     def _note(self, index: Any) -> None:
         for part in index if isinstance(index, tuple) else (index,):
-            if isinstance(part, (int, np.integer)) and part < 0 and self.hints and not _deliberate():
+            if (
+                isinstance(part, (int, np.integer))
+                and part < 0
+                and self.hints
+                and not _by_numpy()
+                and not _deliberate()
+            ):
                 self.hints.at_caller(
                     f"{self.label} was read or written at {part}",
                     "a negative index counts from the end; if that is meant, say so with % len(...)",
@@ -119,6 +129,11 @@ def _compare(value: Any, stored: Any, name: str, hints: Hints | None) -> None:
     if isinstance(stored, np.floating) and np.isinf(stored) and math.isfinite(value):
         remedy = "use np.float64" if name.startswith("state.") else "scale it or clip it"
         raise OverflowError(f"{value} does not fit into {name}, which is {stored.dtype}; {remedy}")
+
+
+def _by_numpy() -> bool:
+    """Return whether a function of NumPy reads or writes the array."""
+    return sys._getframe(3).f_code.co_filename.startswith(_NUMPY)
 
 
 def _deliberate() -> bool:

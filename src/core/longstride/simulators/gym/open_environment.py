@@ -10,7 +10,7 @@ import numpy as np
 from longstride.errors import PolicyNotFiniteError, SimulatorError, UserError
 from longstride.simulators.check.lost_digits import LostDigits
 from longstride.simulators.compile_errors import with_line
-from longstride.simulators.float32 import unfit_number
+from longstride.simulators.float32 import LARGEST_REWARD, unfit_number
 from longstride.simulators.gym.adapter import GymnasiumSimulator, close
 from longstride.simulators.gym.spaces import name_of_number
 from longstride.simulators.simulator import EMPTY_MASK, OBSERVATION_NOT_FINITE, POLICY_NOT_FINITE, Simulator
@@ -19,6 +19,10 @@ _FAULTS = {
     EMPTY_MASK: "the action mask allows nothing",
     POLICY_NOT_FINITE: "the policy's own outputs were NaN; lower the learning rates",
 }
+
+_NOTHING = object()
+_RESET, _STEP = ("observation", "info"), ("observation", "reward", "terminated", "truncated", "info")
+"""What the functions of an environment return."""
 
 
 class OpenEnvironment:
@@ -48,9 +52,12 @@ class OpenEnvironment:
     def begin(self, seed: int, episode: str) -> None:
         """Start an episode; messages name it ``episode``."""
         self._episode, self.steps = episode, 0
+        returned: Any = _NOTHING
         try:
-            self._observation, self._info = self._env.reset(seed=seed)
+            returned = self._env.reset(seed=seed)
+            self._observation, self._info = returned
         except Exception as error:
+            self._require_parts("reset", returned, _RESET)
             self._fail_with("reset", error)
         if not isinstance(self._info, Mapping):
             self._fail(f"reset returned the info {self._info!r}, which is no dictionary")
@@ -87,9 +94,12 @@ class OpenEnvironment:
 
     def step(self, action: np.ndarray) -> tuple[float, bool, bool]:
         """Make an environment step with an action of the simulator's space; return reward, terminated, truncated."""
+        returned: Any = _NOTHING
         try:
-            self._observation, reward, terminated, truncated, self._info = self._step(self._decode(action))
+            returned = self._step(self._decode(action))
+            self._observation, reward, terminated, truncated, self._info = returned
         except Exception as error:
+            self._require_parts("step", returned, _STEP)
             self._fail_with("step", error)
         try:
             reward = float(reward)
@@ -97,6 +107,8 @@ class OpenEnvironment:
             self._fail(f"step returned the reward {reward!r}, which is no number")
         if not isfinite(reward):
             self._fail(f"step returned the reward {reward}")
+        if abs(reward) > LARGEST_REWARD:
+            self._fail(f"step returned the reward {reward:g}; scale it below {LARGEST_REWARD:g}")
         try:
             terminated, truncated = bool(terminated), bool(truncated and not terminated)
         except ValueError:
@@ -117,6 +129,12 @@ class OpenEnvironment:
             at = int(np.isfinite(self._numbers).argmin())
             self._fail(unfit_number(self._numbers[at], self._name_of(at)))
         self._fail(_FAULTS[status], PolicyNotFiniteError if status == POLICY_NOT_FINITE else SimulatorError)
+
+    def _require_parts(self, function: str, returned: Any, parts: tuple[str, ...]) -> None:
+        """Refuse what a function returned, if it is not a tuple of its parts; older Gym had others."""
+        if returned is not _NOTHING and not (isinstance(returned, tuple) and len(returned) == len(parts)):
+            what = f"{len(returned)} values" if isinstance(returned, tuple) else f"a {type(returned).__name__}"
+            self._fail(f"{function} returned {what}; write return {', '.join(parts)}, as Gymnasium does")
 
     def _name_of(self, index: int) -> str:
         return name_of_number(self._env.observation_space, index, self.name)

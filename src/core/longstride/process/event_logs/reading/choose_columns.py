@@ -23,15 +23,19 @@ _NAMES = {
     ),
     "start": (
         *("start_time", "start_timestamp", "time_start_timestamp", "start", "starttime", "start_date"),
-        *("event_start", "starttimestamp", "start_datetime"),
+        *("event_start", "starttimestamp", "start_datetime", "started_at", "begin_time", "started", "begin"),
     ),
     "end": (
         *("end_time", "time_timestamp", "end_timestamp", "end", "endtime", "end_date"),
         *("complete_time", "complete_timestamp", "completion_time"),
         *("event_end", "endtimestamp", "end_datetime", "completetimestamp", "timestamp"),
         *("eventtime", "event_time", "datetime", "time"),
+        *("completed_at", "finished_at", "ended_at", "finish_time", "completion_date", "completed", "finished"),
     ),
-    "transition": ("lifecycle_transition", "lifecycle", "transition", "lifecycle_id", "event_lifecycle"),
+    "transition": (
+        *("lifecycle_transition", "lifecycle", "transition", "lifecycle_id", "event_lifecycle"),
+        *("lifecycle_state", "lifecycle_status", "life_cycle", "transition_type"),
+    ),
     "instance": ("concept_instance", "activity_instance_id", "activity_instance", "instance_id"),
 }
 """Recognised column names in the form of :func:`_plain`; the first one that is present counts."""

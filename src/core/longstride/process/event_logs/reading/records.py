@@ -214,5 +214,5 @@ def _on_estimates(names: list[str]) -> str:
         f"The log has no start times (columns: {listed(names)}), so they are estimated: an event starts when its case "
         "and its person have completed what came before, long waits are cut, and activities that never name a person "
         f"take no time; service times are rough, so log starts if you can, or name their column with {COLUMNS_OPTION} "
-        "start=..."
+        "start=..., or a column of words such as started and finished with transition=..."
     )

@@ -18,7 +18,6 @@ from longstride.process.kernel.parameters import build_parameters
 from longstride.process.mining.delays.clock import open_time_until
 from longstride.process.mining.delays.play_logged import PlayedEvents, as_long_record, play_logged
 from longstride.process.scenario.nodes import TASK
-from longstride.process.scenario.routing import build_routing
 from longstride.process.scenario.scenario import Scenario
 
 MIN_CASES = 30
@@ -69,7 +68,7 @@ class DelayCalibration:
         self._parameters, self._sizes = build_parameters(scenario)
         self._record = as_long_record(self._parameters)
         self._record["horizon"] = _LONGEST * scenario.horizon.value
-        kinds = np.array(build_routing(scenario.flow, scenario.activities).kind)
+        kinds = self._parameters.node_kind
         self._tasks = np.flatnonzero(kinds == TASK)
         self._event_of = np.full(len(kinds), -1)
         self._event_of[self._tasks] = events
