@@ -125,7 +125,7 @@ class Trainer:
         self.entropy.learn(report.losses.get("entropy"), collected.trajectories, share_done, self.ranks)
         health = health_on(self.model, collected.trajectories, self.ranks)
         can_move = self.entropy.can_move and health.dead_units < MANY_DEAD
-        lines.append(self.length.finish_iteration(report, self.updater.settings, can_move))
+        lines.append(self.length.finish_iteration(report, self.updater.settings, can_move, self.entropy.left))
         for line in filter(None, [*self.collector.take_lines(), *lines]):
             progress.say(line)
         record = iteration_record(self.iteration, collected, report, coefficients, self.ranks)
