@@ -88,7 +88,9 @@ class RolloutGrowth:
         """Return all of the instances: the first rollout is small."""
         return instances
 
-    def finish_iteration(self, report: UpdateReport, settings: UpdateSettings, can_move: bool, left: float) -> str | None:
+    def finish_iteration(
+        self, report: UpdateReport, settings: UpdateSettings, can_move: bool, left: float
+    ) -> str | None:
         """Choose learning rates and size of the next rollout; return a sentence if it collects more."""
         divergence, target, epochs = report.losses["approx_kl"], settings.target_kl, (report.epochs, settings.epochs)
         factor = next_rate_factor(self.rate_factor, divergence, target, *epochs, left)
