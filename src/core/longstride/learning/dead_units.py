@@ -21,7 +21,7 @@ def revive_dead_units(
 ) -> None:
     """Draw new weights for the dead units of a model on the CPU, by some observations of all ranks' trajectories.
 
-    Only units with ReLU die for good. A network with memory is left alone, because its units depend on the past as well,
+    Only units with ReLU die for good. A network with memory is left alone, because its units depend on the past, too,
     and one that scores lists of actions, because its layers read more than observations.
     """
     if model.spec.activation != "relu" or model.spec.has_memory or model.spec.scores_actions:
