@@ -99,6 +99,7 @@ def trained(
     found: dict[str, Any] = {"seconds": time.perf_counter() - begin, "steps": sum(r["steps"] for r in run.metrics)}
     found |= {"iterations": len(run.metrics), "entropy": [r["entropy"] for r in run.metrics]}
     network = longstride.load_policy(run.directory)
+    found["draws"] = network.draws
     if chain is not None and not network.spec.has_memory:
         for kind, greedy in (("greedy", True), ("sampled", False)):
             found[kind] = metric_of(chain, policy_of_network(problem, chain, network, greedy))
@@ -112,7 +113,7 @@ def trained(
 def table_of(results: list[dict[str, Any]]) -> Table:
     """Return a row for each run; gaps are to the optimum."""
     table = Table(
-        *("problem", "seed", "optimum", "best rule", "its gap", "uniform", "greedy", "gap", "sampled, gap"),
+        *("problem", "seed", "optimum", "best rule", "its gap", "uniform", "greedy", "gap", "sampled, gap", "delivered"),
         *("entropy: first, least, last", "steps", "s"),
     )
     for result in results:
@@ -126,6 +127,7 @@ def table_of(results: list[dict[str, Any]]) -> Table:
         if "greedy" in result:
             entropy = result["entropy"]
             cells += [f"{result['greedy']:.4g}", gap(result["greedy"]), gap(result["sampled"])]
+            cells += [gap(result["sampled" if result["draws"] else "greedy"])]
             cells += [f"{entropy[0]:.2f}, {min(entropy):.4f}, {entropy[-1]:.4f}"]
             cells += [f"{result['steps']:,}", f"{result['seconds']:.0f}"]
         table.add_row(result["problem"], str(result["seed"]), f"{result['optimum']:.5g}", *cells)

@@ -55,6 +55,16 @@ def test_the_learning_rate_follows_the_divergence(divergence, epochs, factor):
     assert next_rate_factor(1.0, divergence, 0.01, epochs, 3) == pytest.approx(factor)
 
 
+@pytest.mark.parametrize(
+    ("divergence", "epochs", "factor"),
+    [(0.003, 3, 1 / 1.5), (0.003, 1, 1 / 1.5), (0.001, 3, 1.0), (0.0004, 3, 1.5), (0.0004, 2, 1.0)],
+)
+def test_a_policy_that_is_nearly_settled_has_a_smaller_target(divergence, epochs, factor):
+    """With a tenth left of the share from which on it falls, the target of 0.01 is 0.001."""
+    assert next_rate_factor(1.0, divergence, 0.01, epochs, 3, left=0.03) == pytest.approx(factor)
+    assert next_rate_factor(1.0, divergence, 0.01, epochs, 3, left=0.9) >= factor
+
+
 def test_the_learning_rate_stays_in_its_limits_and_without_a_target_as_it_is():
     assert next_rate_factor(9.0, 0.0, 0.01, 3, 3) == 10.0
     assert next_rate_factor(0.06, 1.0, 0.01, 1, 3) == 0.05

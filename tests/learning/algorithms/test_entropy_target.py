@@ -62,7 +62,13 @@ def test_the_weight_rises_below_the_target_and_falls_above_it():
 
 def test_the_target_ends_at_half_of_the_run_and_0_is_none():
     assert [EntropyTarget(0.6).at(share) for share in (0.0, 0.25, 0.5, 1.0)] == pytest.approx([0.6, 0.3, 0.0, 0.0])
-    assert weight(EntropyTarget(0.6), 0.5) == weight(EntropyTarget(0.0), 0.0) == 0.03
+    assert weight(EntropyTarget(0.0, weight=1.0), 0.0) == 0.03
+
+
+def test_after_the_target_the_weight_falls_evenly_to_the_scheduled_one():
+    """A bonus that ends at once lets the policy collapse within a few iterations."""
+    weights = [weight(EntropyTarget(0.6, weight=0.8), share) for share in (0.4, 0.5, 0.75, 0.9, 0.99, 1.0)]
+    assert weights == pytest.approx([0.8, 0.8, 0.4, 0.16, 0.03, 0.03])
 
 
 def test_a_loss_without_the_bonus_is_left_alone():

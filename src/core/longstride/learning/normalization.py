@@ -27,15 +27,18 @@ class ObservationScales:
     """Mean and standard deviation of each number that a policy sees, over all rollouts so far.
 
     They are part of the model: of observations, and of the descriptions of actions where it scores those. A policy with
-    memory keeps its outputs where a deviation shrinks: :func:`keep_outputs`.
+    memory keeps its outputs where a deviation shrinks: :func:`keep_outputs`. Unless it ``learns``, nothing is scaled.
     """
 
-    def __init__(self, model: ActorCritic) -> None:
+    def __init__(self, model: ActorCritic, learns: bool = True) -> None:
         self._model, self.statistics = model, RunningStatistics.empty(model.spec.observation_size)
+        self._learns = learns
         self._descriptions = DescriptionScales(model)
 
     def learn(self, trajectories: Sequence[Trajectory], ranks: Ranks = ALONE) -> None:
         """Include the observations of a rollout of all ranks, and set the scales of the model."""
+        if not self._learns:
+            return
         before = self.statistics.deviation()
         for batch in flattened(ranks.gather([statistics_of(thinned(t.observations)) for t in trajectories])):
             self.statistics.include(batch)

@@ -83,8 +83,8 @@ class Learning(BaseModel):
 
     entropy_target: float = Field(default=0.5, ge=0, le=1)
     """Entropy of the policy at the start, as a share of the most that is possible, below which the weight of the bonus
-    rises; it falls to 0 at half of the run. Float 0 .. 1; 0 for none. Higher: a policy settles later on what it knows.
-    Real-valued actions have no target."""
+    rises; it falls to 0 at half of the run, and the weight evenly after it. Float 0 .. 1; 0 for none. Higher: a policy
+    settles later on what it knows. Real-valued actions have no target."""
 
     exploring_starts: float = Field(default=0.25, ge=0, le=0.5)
     """Share of the environment instances that begin, again and again, from states of the run that few steps have

@@ -21,6 +21,10 @@ _MOST_AT_ONCE, _LEAST_GROWTH = 2.0, 1.1
 LARGEST_SHARE = 160
 """No rollout is larger than the whole run over this: so many steps of a policy at least, where it is long enough."""
 
+_OPEN = 0.3
+"""Share of the most possible entropy below which the target of the divergence falls in proportion: to a policy that is
+nearly settled, the same divergence is a greater part of what it still leaves open."""
+
 _FASTER, _SLOWER, _FASTEST, _SLOWEST = 1.5, 1 / 1.5, 10.0, 0.05
 """Changes of the learning rate, and the limits of their product."""
 
@@ -84,12 +88,13 @@ class RolloutGrowth:
         """Return all of the instances: the first rollout is small."""
         return instances
 
-    def finish_iteration(self, report: UpdateReport, settings: UpdateSettings, can_move: bool) -> str | None:
+    def finish_iteration(
+        self, report: UpdateReport, settings: UpdateSettings, can_move: bool, left: float
+    ) -> str | None:
         """Choose learning rates and size of the next rollout; return a sentence if it collects more."""
-        before = self.rate_factor
-        self.judge(report.losses["approx_kl"], settings.target_kl, report.epochs, settings.epochs)
-        if not can_move:
-            self.rate_factor = min(self.rate_factor, before)
+        divergence, target, epochs = report.losses["approx_kl"], settings.target_kl, (report.epochs, settings.epochs)
+        factor = next_rate_factor(self.rate_factor, divergence, target, *epochs, left)
+        self.rate_factor = factor if can_move else min(factor, self.rate_factor)
         return self.learn(report.gradient_noise)
 
     def learn(self, measured: GradientNoise | None) -> str | None:
@@ -106,10 +111,6 @@ class RolloutGrowth:
         self.ratio = self.size / before
         asked = "more steps than can be told" if wanted is None else f"{wanted:,} steps an iteration"
         return f"Noise asks for {asked}; {self.size:,} are collected from here on ({reason})."
-
-    def judge(self, divergence: float | None, target: float, epochs: int, most_epochs: int) -> None:
-        """Choose the learning rate after an update with some approximate KL divergence, against its target."""
-        self.rate_factor = next_rate_factor(self.rate_factor, divergence, target, epochs, most_epochs)
 
     def figures(self) -> dict[str, Any]:
         """Return what metrics.jsonl holds of an iteration that is over."""
@@ -149,16 +150,20 @@ def next_size(size: int, wanted: int | None, limits: GrowthLimits) -> tuple[int,
     return (chosen, reason) if chosen >= _LEAST_GROWTH * size else (size, "")
 
 
-def next_rate_factor(factor: float, divergence: float | None, target: float, epochs: int, most_epochs: int) -> float:
+def next_rate_factor(
+    factor: float, divergence: float | None, target: float, epochs: int, most_epochs: int, left: float = 1.0
+) -> float:
     """Return the factor of the learning rates after an update.
 
     Higher where all epochs together moved the policy by less than half of the target, lower where the first epoch
-    alone moved it by more than 1.5 times as much; without a target as it is.
+    alone moved it by more than 1.5 times as much; without a target as it is. A policy that has ``left`` little of the
+    most possible entropy, as a share, has a smaller target, for all epochs together.
     """
     if divergence is None or target <= 0.0:
         return factor
-    if epochs == 1 and divergence > 1.5 * target:
+    own = target * min(left / _OPEN, 1.0)
+    if divergence > 1.5 * own and (epochs == 1 or own < target):
         return max(factor * _SLOWER, _SLOWEST)
-    if epochs == most_epochs and divergence < 0.5 * target:
+    if epochs == most_epochs and divergence < 0.5 * own:
         return min(factor * _FASTER, _FASTEST)
     return factor

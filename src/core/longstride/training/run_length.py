@@ -34,10 +34,13 @@ class RunLength(Protocol):
     def warm_up(self, instances: int) -> int:
         """Return the instances, of so many, that play the rollout before the first one."""
 
-    def finish_iteration(self, report: UpdateReport, settings: UpdateSettings, can_move: bool) -> str | None:
+    def finish_iteration(
+        self, report: UpdateReport, settings: UpdateSettings, can_move: bool, left: float
+    ) -> str | None:
         """Take note of an iteration with an update; return a sentence if the next one collects more.
 
         A policy that cannot move is as good as fixed, or its units are dead: its divergence says nothing of the rate.
+        What is left is its entropy as a share of the most possible, 1 where that is not known.
         """
 
     def figures(self) -> dict[str, Any]:
@@ -77,7 +80,7 @@ class FixedLength:
         """Return 1: a single instance shows the scales of observations."""
         return 1
 
-    def finish_iteration(self, report: UpdateReport, settings: UpdateSettings, can_move: bool) -> None:
+    def finish_iteration(self, report: UpdateReport, settings: UpdateSettings, can_move: bool, left: float) -> None:
         """Do nothing."""
 
     def figures(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from longstride.errors import PolicyNotFiniteError
 from longstride.learning.algorithms.entropy_target import EntropyTarget
+from longstride.learning.dead_units import revive_dead_units
 from longstride.learning.distributed.ranks import any_of
 from longstride.learning.distributed.shares import share_of
 from longstride.learning.normalization import ObservationScales
@@ -58,8 +59,7 @@ class Trainer:
         self.checkpoints, self.budget, self.utilization = services.checkpoints, services.budget, services.utilization
         self.ranks, self.observer = services.ranks, services.observer
         self.share = share_of(settings.instances, settings.group_size, self.ranks.rank, self.ranks.size)
-        self.model = updater.host
-        self.scales = ObservationScales(self.model)
+        self.model, self.scales = updater.host, ObservationScales(updater.host, settings.normalise_observations)
         self.rewards = RewardPipeline(simulator, settings, self.model, self.share, self.ranks)
         self.length = run_length(settings.iterations, settings.growth)
         self.entropy = EntropyTarget(settings.entropy_target, self.model.spec.action_space.choices)
@@ -114,8 +114,7 @@ class Trainer:
         share_done = self._share_done()
         coefficients = self._coefficients(share_done)
         report = self._update(collected, coefficients, share_done)
-        if self.settings.normalise_observations:
-            self.scales.learn(collected.trajectories, self.ranks)
+        self.scales.learn(collected.trajectories, self.ranks)
         self.iteration += 1
         require_finite_parameters(self.model, self.iteration)
         require_same_parameters(self.model, self.iteration, self.ranks)
@@ -124,8 +123,11 @@ class Trainer:
         lines: list[str | None] = [*iteration_lines(self.iteration, report, failures, finished)]
         self.entropy.learn(report.losses.get("entropy"), collected.trajectories, share_done, self.ranks)
         health = health_on(self.model, collected.trajectories, self.ranks)
+        if self.length.steps is not None:  # rollouts grow; a policy that starts from a rule keeps its units
+            rng = stream(self.settings.seed, "dead units", self.iteration)
+            revive_dead_units(self.model, collected.trajectories, rng, self.ranks)
         can_move = self.entropy.can_move and health.dead_units < MANY_DEAD
-        lines.append(self.length.finish_iteration(report, self.updater.settings, can_move))
+        lines.append(self.length.finish_iteration(report, self.updater.settings, can_move, self.entropy.left))
         for line in filter(None, [*self.collector.take_lines(), *lines]):
             progress.say(line)
         record = iteration_record(self.iteration, collected, report, coefficients, self.ranks)
@@ -145,14 +147,12 @@ class Trainer:
 
     def _warm_up(self) -> None:
         """Play one instance, or a first rollout that will grow, for the scales of the observations and the horizon."""
-        normalises = self.settings.normalise_observations
         self.rewards.choose_discount_by_decisions()
-        if self.rewards.is_ready and not normalises:
+        if self.rewards.is_ready and not self.settings.normalise_observations:
             return
         before = self.collector.state_dict()
         collected = self._collect(self.length.warm_up(self.settings.instances))
-        if normalises:
-            self.scales.learn(collected.trajectories, self.ranks)
+        self.scales.learn(collected.trajectories, self.ranks)
         self.rewards.choose_discount_by_time(collected.trajectories)
         self.budget.leave_out(collected.whole.seconds)
         if self.simulator.resumable:  # an environment cannot go back: it continues

@@ -17,7 +17,8 @@ from longstride.learning.schedule import Coefficients
 from longstride.rollout.trajectory import Trajectory
 
 _UNTIL = 0.5
-"""Share of the run after which the target is 0."""
+"""Share of the run after which the target is 0. The weight that held it then falls evenly, to 0 at the end of the run:
+without it a policy may collapse within a few iterations."""
 
 _RISE, _FALL, _MOST_AT_ONCE = 6.0, 0.25, 1.5
 """Change of the weight's logarithm for each unit below the target and above it, and the largest factor at once. Entropy
@@ -59,9 +60,9 @@ class EntropyTarget:
         The loss of a program's algorithm may have no such bonus.
         """
         scheduled = getattr(coefficients.loss, "entropy_coefficient", None)
-        if scheduled is None or self.at(share_done) == 0.0:
+        if scheduled is None or self.start == 0.0:
             return coefficients
-        weight = max(scheduled, self.weight)
+        weight = max(scheduled, self.weight * min((1.0 - share_done) / (1.0 - _UNTIL), 1.0))
         return coefficients._replace(loss=coefficients.loss._replace(entropy_coefficient=weight))
 
     def learn(
@@ -85,7 +86,12 @@ class EntropyTarget:
     @property
     def can_move(self) -> bool:
         """Whether the policy is far enough from a fixed one for a small divergence to mean small steps."""
-        return self.share is None or self.share > _FIXED
+        return self.left > _FIXED
+
+    @property
+    def left(self) -> float:
+        """Share of the most possible entropy that is left, 0 .. 1; 1 where it is not known."""
+        return 1.0 if self.share is None else self.share
 
     def figures(self, share_done: float) -> dict[str, float | None]:
         """Return what metrics.jsonl holds of it after an iteration."""
