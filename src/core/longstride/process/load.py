@@ -25,6 +25,8 @@ from longstride.text import Say
 
 PROCESS = "process"
 _READING = tuple(field.name for field in fields(LogReading) if field.name != "limits")
+LOG_SETTINGS = (*_READING, *LOG_LIMITS, "log_columns", "log_arrivals")
+"""Settings that decide what is mined from a log, and the limits of reading it."""
 
 
 def bundled_scenarios() -> dict[str, Path]:

@@ -14,13 +14,16 @@ from longstride.errors import UserError
 from longstride.hardware.cpu import detect_cores
 from longstride.policies.make_spec import spec_on
 from longstride.process.fidelity.base import compare_base
+from longstride.process.hooks import ProcessHooks
 from longstride.process.kernel.policy_prior import RULE
 from longstride.process.load import PROCESS, find_scenario, from_source
+from longstride.process.resamples.play import FEWEST
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.simulator import ProcessSimulator
 from longstride.process.whatif.compare import TRAINED, Played, Sampling, play_variants
 from longstride.process.whatif.content import Cells, as_json, cells
 from longstride.process.whatif.equivalent import Equivalent, equivalent_arrivals, equivalent_people
+from longstride.process.whatif.log_errors import RESAMPLES, Mined, log_of_run, with_log_errors
 from longstride.process.whatif.sentences import change_sentences, equivalent_sentence
 from longstride.process.whatif.variants import AS_IT_IS, require_scenarios_replaceable, variants_of, write_variants
 from longstride.settings import Settings
@@ -46,6 +49,7 @@ class WhatIfOptions:
     further_scenarios: list[str] = field(default_factory=list)  # files after the first of --scenario
     cost: float = 0.0  # cost of a person for the length of an episode; 0 if unknown
     report: bool = True  # whether the run's report.html is written again
+    resamples: int = RESAMPLES  # logs that are drawn and mined again for the intervals; 0 for none
 
 
 def run_whatif(settings: Settings, options: WhatIfOptions, console: Console, say: Say) -> int:
@@ -56,6 +60,8 @@ def run_whatif(settings: Settings, options: WhatIfOptions, console: Console, say
     """
     if not 0.0 <= options.cost < float("inf"):
         raise UserError(f"--cost-per-person is {options.cost:g}; expected an amount, 0 or more.")
+    if options.resamples and options.resamples < FEWEST:
+        raise UserError(f"--resamples is {options.resamples}; expected 0, or {FEWEST} or more.")
     if options.checkpoint:
         settings = with_episodes_of_run(settings, Path(options.checkpoint))
     config, base = settings.config, _base(settings, options, say)
@@ -76,6 +82,8 @@ def run_whatif(settings: Settings, options: WhatIfOptions, console: Console, say
     played = play_variants(variants, base.trained, names, sampling, say, base.prior)
     against_log = compare_base(base.scenario)
     judged = not (against_log and against_log.misses)
+    if judged:
+        played = with_log_errors(played, base.mined, options.resamples, sampling, say)
     equivalents = _equivalents(played[0], sampling, say) if judged and base.trained and played[0].best else []
     sentences = _sentences(played, equivalents, options.cost, judged)
     if against_log:
@@ -96,13 +104,14 @@ class _Base:
     files: list[str]  # scenario files to compare with
     trained: TrainedPolicy | None = None
     prior: str = RULE  # prior of the policy's training
+    mined: Mined | None = None  # the log that it was mined from, if that is at hand
 
 
 def _base(settings: Settings, options: WhatIfOptions, say: Say) -> _Base:
     """Return the unchanged process: the checkpoint's, else the first scenario or the one in the settings."""
     files = [settings.config.scenario, *options.further_scenarios] if settings.is_flag("scenario") else []
     if options.checkpoint:
-        others = [name for name in ("simulator", "simulator_options", "event_log") if settings.is_flag(name)]
+        others = [name for name in ("simulator", "simulator_options") if settings.is_flag(name)]
         if others:
             flag = others[0].removesuffix("s").replace("_", "-")
             raise UserError(f"--{flag}: the process as it is is that of --checkpoint; leave out one of the two.")
@@ -113,7 +122,8 @@ def _base(settings: Settings, options: WhatIfOptions, say: Say) -> _Base:
         simulator = from_source(source, {})
         trained = trained_policy(tensors, metadata)
         trained = replace(trained, spec=spec_on(trained.spec, simulator))
-        return _Base(simulator.scenario, files, trained, simulator.prior)
+        mined = log_of_run(settings, Path(options.checkpoint), simulator.scenario, say)
+        return _Base(simulator.scenario, files, trained, simulator.prior, mined)
     if files:
         return _Base(find_scenario(files[0]), files[1:])
     loaded = load_configured(settings.config, say)
@@ -121,7 +131,8 @@ def _base(settings: Settings, options: WhatIfOptions, say: Say) -> _Base:
         say(line)
     if not isinstance(loaded.simulator, ProcessSimulator):
         raise UserError("--mode whatif changes scenarios; SIMULATOR has to be process.")
-    return _Base(loaded.simulator.scenario, [])
+    log = loaded.simulator.hooks.log if isinstance(loaded.simulator.hooks, ProcessHooks) else None
+    return _Base(loaded.simulator.scenario, [], mined=Mined(log, settings.config.log_arrivals) if log else None)
 
 
 def _heuristics(simulator: ProcessSimulator, policies: str | None, with_policy: bool) -> list[str]:

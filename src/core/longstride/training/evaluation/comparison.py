@@ -1,7 +1,8 @@
 """Better, worse, or no difference shown: a policy against another one, episode by episode on the same streams."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any, Literal
 
@@ -31,6 +32,7 @@ class Verdict:
     difference: float  # mean of policy minus other, in the metric's unit
     low: float  # lower end of its 95 % interval, Student's t over the pairs
     high: float  # upper end
+    parts: Mapping[str, float] = field(default_factory=dict)  # half of the interval by source; none: episodes alone
 
     def percent(self, difference: float) -> float | None:
         """Return a difference in per cent of the other policy; None unless both means are positive.
@@ -43,7 +45,8 @@ class Verdict:
         """Return the JSON values: the verdict, the difference and its interval in units and in per cent."""
         ends = {"difference": self.difference, "low": self.low, "high": self.high}
         percents = {f"{name}_percent": self.percent(value) for name, value in ends.items()}
-        return {"verdict": self.word, "against": self.against, "unit": self.unit, **ends, **percents}
+        parts = {"parts": dict(self.parts)} if self.parts else {}
+        return {"verdict": self.word, "against": self.against, "unit": self.unit, **ends, **percents, **parts}
 
     @property
     def short(self) -> str:
@@ -73,7 +76,16 @@ class Verdict:
         if not share:
             return f"{mean}{scale.suffix}, 95 % interval {low} to {high}{scale.suffix}; paired"
         units = f"{mean}{scale.suffix}, {low} to {high}{scale.suffix}"
-        return f"{share} %, 95 % interval {least} to {most} %; {units}; paired"
+        return f"{share} %, 95 % interval {least} to {most} %; {units}; paired{self._sources}"
+
+    @property
+    def _sources(self) -> str:
+        """The parts of half the interval, in points of per cent."""
+        if not self.parts:
+            return ""
+        points = {name: 100.0 * half / self.other for name, half in self.parts.items()}
+        named = " and ".join(f"{format_number(half, 2)} from {name}" for name, half in points.items())
+        return f"; of the ±{format_number(sum(points.values()), 2)} points {named}"
 
     @property
     def _numbers(self) -> tuple[float, float, float]:
@@ -95,11 +107,16 @@ def compare(result: Evaluation, simulator: Simulator, policy: str, against: str,
         return None
     difference = paired_difference(values, others)
     low, high = difference.low or 0.0, difference.high or 0.0  # None only for a single pair
-    above, below = low > 0, high < 0
-    better, worse = (below, above) if simulator.main_metric_lower_is_better else (above, below)
-    word: Word = "better" if better else "worse" if worse else "no difference shown"
+    word = word_of(low, high, simulator.main_metric_lower_is_better)
     means = fmean(values), fmean(others)
     return Verdict(metric, simulator.unit_of(metric), against, word, *means, difference.value, low, high)
+
+
+def word_of(low: float, high: float, lower_is_better: bool) -> Word:
+    """Return what an interval of a difference shows."""
+    above, below = low > 0, high < 0
+    better, worse = (below, above) if lower_is_better else (above, below)
+    return "better" if better else "worse" if worse else "no difference shown"
 
 
 def verdicts(result: Evaluation, simulator: Simulator) -> dict[str, Verdict]:

@@ -1,0 +1,106 @@
+"""Changes on logs that are drawn and mined again: the spread between independent logs, and what whatif says of it."""
+
+import json
+
+import numpy as np
+import pytest
+from helpers.generated_logs import log_of
+
+from longstride.cli import main
+from longstride.process.mining.mine_scenario import mine_scenario
+from longstride.process.resamples import play
+from longstride.process.resamples.play import Resampling, mean_cycle_times, play_resample, play_resamples
+from longstride.process.scenario.routing import build_routing
+
+WEEKS = 10
+
+
+def desk_log(seed, weeks=WEEKS):
+    """Return a log of an office of two clerks, Monday to Friday from 9 to 17, about 80 % busy: first come, first served."""
+    rng, case, rows, free = np.random.default_rng(seed), 0, [], np.zeros(2)
+    for day in range(7 * weeks):
+        if day % 7 >= 5:
+            continue
+        opens, now = 24.0 * day + 9.0, 24.0 * day + 9.0
+        free = np.maximum(free, opens)
+        while (now := now + rng.exponential(1.0)) < opens + 7.0:
+            clerk = int(free.argmin())
+            begin = max(now, free[clerk])
+            end = begin + rng.exponential(1.5)
+            rows += [(case, 0, clerk, begin, end), (case, 1, clerk, end, end + 0.1)]
+            free[clerk], case = end + 0.1, case + 1
+    return log_of(*np.array(sorted(rows, key=lambda row: row[3])).T)
+
+
+@pytest.fixture(scope="module")
+def resampling():
+    return Resampling(desk_log(0), "weekly", ("arrivals +10%", "people +1 nobody", "times -10% a1"), 6, 4, 0)
+
+
+def test_a_change_that_the_resamples_do_not_have_is_left_out(resampling):
+    found = play_resamples(resampling, 1, lambda line: None)
+    assert found.errors.keys() == {"arrivals +10%", "times -10% a1"}
+    assert all(error.resamples == 6 and error.variance >= 0.0 for error in found.errors.values())
+
+
+def test_resamples_do_not_depend_on_the_processes(resampling, monkeypatch):
+    monkeypatch.setattr(play, "_WORTH_PROCESSES", 0.0)
+    lines = []
+    two = play_resamples(resampling, 2, lines.append)
+    assert two.errors == play_resamples(resampling, 1, lambda line: None).errors
+    assert "6 times" in lines[0] and "--resamples 0 leaves it out" in lines[0]
+
+
+def test_the_common_routing_changes_nothing(resampling):
+    scenario = mine_scenario(resampling.log, name="desk").scenario
+    routing = build_routing(scenario.flow, scenario.activities)
+    np.testing.assert_array_equal(mean_cycle_times(scenario, range(2), routing), mean_cycle_times(scenario, range(2)))
+
+
+def test_each_resample_has_its_own_stream(resampling):
+    first, again, second = (play_resample(resampling, number)["arrivals +10%"] for number in (0, 0, 1))
+    assert first == again
+    assert first.value != second.value
+
+
+def written(folder, log):
+    """Write a log as CSV."""
+    from datetime import timedelta
+
+    lines = ["case_id,activity,resource,start_time,end_time"]
+    for c, a, r, start, end in zip(log.case, log.activity, log.resource, log.start, log.end, strict=True):
+        times = ",".join((log.monday + timedelta(seconds=float(t))).isoformat() for t in (start, end))
+        lines.append(f"{log.cases[c]},{log.activities[a]},{log.resources[r]},{times}")
+    (folder / "desk.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return str(folder / "desk.csv")
+
+
+def asked(folder, log, *flags):
+    """Return the content of whatif.json."""
+    flags = ["--event-log", log, "--log-tolerance", "10", "--policy", "logged", "--no-report", *flags]
+    flags += ["--evaluation-episodes", "4", "--simulation-threads", "1", "--run-directory", str(folder / "a")]
+    assert main(["whatif", "--change", "arrivals +10%", *flags]) == 0
+    return json.loads((folder / "a" / "whatif.json").read_text())
+
+
+def test_the_interval_of_a_what_if_holds_the_size_of_the_log(tmp_path, capsys):
+    log = written(tmp_path, desk_log(0))
+    alone, both = (
+        asked(tmp_path, log, "--resamples", number)["scenarios"][1]["against_the_first"]["logged"]
+        for number in ("0", "8")
+    )
+    assert both["difference"] == alone["difference"]
+    assert both["parts"]["the size of the log"] > 0.0
+    assert sum(both["parts"].values()) == pytest.approx((both["high"] - both["low"]) / 2)
+    assert "parts" not in alone
+    out = " ".join(capsys.readouterr().out.split())
+    assert "from the size of the log and" in out
+
+
+def test_too_few_weeks_and_too_few_resamples_are_said(tmp_path, capsys):
+    log = written(tmp_path, desk_log(0, 2))
+    assert "parts" not in asked(tmp_path, log)["scenarios"][1]["against_the_first"]["logged"]
+    out = " ".join(capsys.readouterr().out.split())
+    assert "episodes alone, not that of the log: the log has arrivals of 1 whole week" in out
+    assert main(["whatif", "--event-log", log, "--change", "arrivals +10%", "--resamples", "3"]) == 2
+    assert "--resamples is 3; expected 0, or 5 or more." in " ".join(capsys.readouterr().err.split())
