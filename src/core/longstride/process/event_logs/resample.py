@@ -49,10 +49,10 @@ def resample_weeks(log: EventLog, rng: np.random.Generator, block: int = 1) -> E
         begin = _DAY * (first.min() // _DAY) + _WEEK * drawn[-1]
         taken[-1] = taken[-1][first[taken[-1]] < begin + _WEEK * (weeks - whole)]
     later = _WEEK * np.repeat(np.arange(slots) - drawn, [len(of) for of in taken])
-    return _of_cases(log, np.concatenate(taken), later)
+    return cases_of(log, np.concatenate(taken), later)
 
 
-def _of_cases(log: EventLog, taken: np.ndarray, later: np.ndarray) -> EventLog:
+def cases_of(log: EventLog, taken: np.ndarray, later: np.ndarray) -> EventLog:
     """Return the log of some cases, int64[k], each by so many seconds later, float64[k]; a case may come repeatedly."""
     rows = rows_by(log.case, len(log.cases))
     events = np.concatenate([rows[case] for case in taken])

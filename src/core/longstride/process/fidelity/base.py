@@ -3,6 +3,7 @@
 Where they differ much, a change of the scenario tells nothing about the process.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -146,7 +147,7 @@ def compare_base(scenario: Scenario, seed: int = 0) -> Base | None:
     for episode in range(_EPISODES):
         played = play_logged(record, parameters, sizes, int(stream(seed, "base", episode).integers(2**31)))
         state = played.state
-        cycle, share = _episode(played)
+        cycle, share = logged_episode(played)
         cycles.append(cycle)
         shares.append(share)
         working = np.where(state.busy_pair >= 0, np.minimum(state.time - state.started, state.work), 0.0)
@@ -155,24 +156,29 @@ def compare_base(scenario: Scenario, seed: int = 0) -> Base | None:
     return Base(scenario, scenario.logged, np.concatenate(cycles), Shares(*map(float, np.mean(shares, 0))), busiest)
 
 
-class _Episode(NamedTuple):
+class LoggedEpisode(NamedTuple):
+    """What a log of an episode would show."""
+
     cycles: np.ndarray  # float64[cases], first start to last end, of the events that ended
     shares: Shares
 
 
-def _episode(played: PlayedEvents) -> _Episode:
-    """Return what a log of an episode would show; waiting before the first start of a case is in none."""
+def logged_episode(played: PlayedEvents, since: float = -math.inf) -> LoggedEpisode:
+    """Return what a log of an episode would show; waiting before the first start of a case is in none.
+
+    The cycle times are those of the cases that start from ``since`` on, the shares those of the whole episode.
+    """
     state = played.state
     done = played.end <= state.time
     events = Events(*(column[done] for column in (played.case, played.node, played.start, played.end)))
     if not done.any():
-        return _Episode(np.zeros(0), Shares(0.0, 0.0, 0.0))
+        return LoggedEpisode(np.zeros(0), Shares(0.0, 0.0, 0.0))
     first, last = events.first_and_last()
     cases = np.unique(events.case)
     ends = np.where(state.completion_time >= 0.0, state.completion_time, state.time)[cases]
     total = max(float((ends - first).sum()), 1e-12)
     external, work = (min(float(t) / total, 1.0) for t in (state.resting_time, state.serving_time))
-    return _Episode(last - first, Shares(work, max(1.0 - external - work, 0.0), external))
+    return LoggedEpisode((last - first)[first >= since], Shares(work, max(1.0 - external - work, 0.0), external))
 
 
 def _times(cycles: np.ndarray) -> tuple[float, float, float]:
