@@ -59,7 +59,7 @@ def measure(engine: ModuleType, name: str, seed: int, true: list[float], options
     assert base is not None
     resampling = Resampling(log, "weekly", tuple(words.values()), options.resamples, 20, seed)
     begin = time.process_time()
-    errors = play_resamples(resampling, options.processes, lambda line: None).errors
+    errors = play_resamples(resampling, options.processes, lambda line: None)
     seconds, rows = time.process_time() - begin, []
     unchanged = mean_cycle_times(mined, range(options.episodes))
     for change, value in zip(CHANGES, true, strict=True):

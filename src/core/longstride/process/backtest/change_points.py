@@ -56,9 +56,7 @@ def change_points(log: EventLog) -> list[tuple[ChangePoint, float]]:
         "staffing": np.bincount(pairs[0], minlength=whole)[:whole],
     }
     found = [(what, change_point(values)) for what, values in numbers.items()]
-    return [
-        (ChangePoint(what, *point), origin + point[0] * _WEEK) for what, point in found if point is not None
-    ]
+    return [(ChangePoint(what, *point), origin + point[0] * _WEEK) for what, point in found if point is not None]
 
 
 def change_point(values: np.ndarray, seed: int = 0) -> tuple[int, float, float, float] | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from longstride.process.scenario.routing import Routing, build_routing
 from longstride.process.scenario.scenario import Scenario
 from longstride.seeding import stream
 from longstride.text import Say, counted, format_duration
+
+T = TypeVar("T")
 
 FEWEST = 5
 """Fewest resamples that tell something about the spread between logs."""
@@ -53,19 +55,6 @@ class Resampling:
     episodes: int  # episodes of each scenario
     seed: int
 
-    @property
-    def block(self) -> int:
-        """Number of weeks that stay together."""
-        return 2 if weeks_of(self.log)[1] >= _WEEKS_FOR_BLOCKS else 1
-
-
-@dataclass(frozen=True)
-class Resampled:
-    """The errors of the log, by change in words; a change that most resamples refuse has none."""
-
-    errors: dict[str, LogError]
-    seconds: float  # wall time
-
 
 def why_not(log: EventLog) -> str:
     """Return why the weeks of a log cannot be drawn again; empty if they can."""
@@ -75,43 +64,61 @@ def why_not(log: EventLog) -> str:
     return f"the log has arrivals of {counted(int(weeks), 'whole week')}, and drawing weeks again needs {_FEWEST_WEEKS}"
 
 
-def play_resamples(resampling: Resampling, processes: int, say: Say) -> Resampled:
-    """Return the error that the size of the log leaves in each change; the number of processes changes no result.
+def play_resamples(resampling: Resampling, processes: int, say: Say) -> dict[str, LogError]:
+    """Return the error that the size of the log leaves in each change in words; a change that few allow has none."""
+    effects = run_resamples(partial(play_resample, resampling), resampling.resamples, processes, say)
+    found = {
+        change: log_error([of[change] for of in effects if change in of], blocks_of(resampling.log))
+        for change in resampling.changes
+    }
+    return {change: error for change, error in found.items() if error and error.resamples >= FEWEST}
 
-    The first resample tells how long the others take.
+
+def run_resamples(play: Callable[[int], T], count: int, processes: int, say: Say) -> list[T]:
+    """Return the results of a function for the numbers of resamples; the number of processes changes no result.
+
+    The first resample tells how long the others take, which a line says.
     """
-    begin, count = time.perf_counter(), resampling.resamples
-    play = partial(play_resample, resampling)
-    effects = [play(0)]
+    begin = time.perf_counter()
+    found = [play(0)]
     each = time.perf_counter() - begin
     workers = min(processes, count - 1) if each * count >= _WORTH_PROCESSES else 1
     say(
-        f"Drawing the weeks of the log {counted(count, 'time')}, each mined and changed again, for intervals that hold "
-        f"the size of the log: about {format_duration(max(each * (count - 1) / workers, 1.0))} (--resamples 0 leaves "
-        "it out)."
+        f"Drawing the weeks of the log {counted(count, 'time')} and mining each, for intervals that hold the size of "
+        f"the log: about {format_duration(max(each * (count - 1) / workers, 1.0))} (--resamples 0 leaves it out)."
     )
     said = time.monotonic()
-    for effect in _results(play, range(1, count), workers):
-        effects.append(effect)
-        if time.monotonic() - said >= _PROGRESS and len(effects) < count:
+    for result in _results(play, range(1, count), workers):
+        found.append(result)
+        if time.monotonic() - said >= _PROGRESS and len(found) < count:
             said = time.monotonic()
-            say(f"  {len(effects)} of {count} logs")
-    blocks = weeks_of(resampling.log)[1] / resampling.block
-    found = {change: log_error([of[change] for of in effects if change in of], blocks) for change in resampling.changes}
-    used = {change: error for change, error in found.items() if error and error.resamples >= FEWEST}
-    return Resampled(used, time.perf_counter() - begin)
+            say(f"  {len(found)} of {count} logs")
+    return found
+
+
+def drawn(log: EventLog, seed: int, number: int) -> EventLog:
+    """Return a resample of a log by its number."""
+    return resample_weeks(log, stream(seed, "resample of weeks", number), _block(log))
+
+
+def blocks_of(log: EventLog) -> float:
+    """Return the number of blocks of weeks that are drawn independently."""
+    return weeks_of(log)[1] / _block(log)
+
+
+def _block(log: EventLog) -> int:
+    """Return the number of weeks that stay together."""
+    return 2 if weeks_of(log)[1] >= _WEEKS_FOR_BLOCKS else 1
 
 
 def play_resample(resampling: Resampling, number: int) -> dict[str, Effect]:
     """Draw a log, mine it, and return the effect of each change that it allows on the mean cycle time."""
-    rng = stream(resampling.seed, "resample of weeks", number)
-    log = resample_weeks(resampling.log, rng, resampling.block)
-    effects = {}
+    log, effects = drawn(resampling.log, resampling.seed, number), {}
     try:
         scenario = mine_scenario(log, name=f"resample {number}", arrivals=resampling.arrivals).scenario
     except UserError:  # such as a resample without work of people
         return {}
-    seeds = rng.integers(2**31, size=resampling.episodes).tolist()
+    seeds = stream(resampling.seed, "episodes of a resample", number).integers(2**31, size=resampling.episodes).tolist()
     # No change touches the flow, whose check and routing take most of the time.
     short = scenario.model_copy(update={"flow": {"cases": scenario.flow["cases"][:1]}})
     routing = build_routing(scenario.flow, scenario.activities)
@@ -138,7 +145,7 @@ def mean_cycle_times(scenario: Scenario, seeds: Sequence[int], routing: Routing 
     return np.array(means)
 
 
-def _results(play: Callable[[int], Any], numbers: Sequence[int], workers: int) -> Iterator[Any]:
+def _results(play: Callable[[int], T], numbers: Sequence[int], workers: int) -> Iterator[T]:
     """Yield the results of some numbers; several workers are processes, as threads would share Python's lock."""
     if workers == 1:
         yield from map(play, numbers)

@@ -77,7 +77,7 @@ def with_log_errors(
         say(f"{_EPISODES_ALONE}: {reason}.")
         return list(played)
     resampling = Resampling(mined.log, mined.arrivals, changes, resamples, _EPISODES, sampling.seed)
-    errors = play_resamples(resampling, sampling.threads, say).errors if changes else {}
+    errors = play_resamples(resampling, sampling.threads, say) if changes else {}
     unknown = [of.variant.name for of in played[1:] if of.variant.name not in errors]
     if unknown:
         say(f"{_EPISODES_ALONE}, for {', '.join(unknown)}: the drawn logs do not have this change.")
