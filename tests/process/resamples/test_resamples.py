@@ -4,32 +4,13 @@ import json
 
 import numpy as np
 import pytest
-from helpers.generated_logs import log_of
+from helpers.generated_logs import desk_log, written
 
 from longstride.cli import main
 from longstride.process.mining.mine_scenario import mine_scenario
 from longstride.process.resamples import play
 from longstride.process.resamples.play import Resampling, mean_cycle_times, play_resample, play_resamples
 from longstride.process.scenario.routing import build_routing
-
-WEEKS = 10
-
-
-def desk_log(seed, weeks=WEEKS):
-    """Return a log of an office of two clerks from 9 to 17 on weekdays, about 80 % busy: first come, first served."""
-    rng, case, rows, free = np.random.default_rng(seed), 0, [], np.zeros(2)
-    for day in range(7 * weeks):
-        if day % 7 >= 5:
-            continue
-        opens, now = 24.0 * day + 9.0, 24.0 * day + 9.0
-        free = np.maximum(free, opens)
-        while (now := now + rng.exponential(1.0)) < opens + 7.0:
-            clerk = int(free.argmin())
-            begin = max(now, free[clerk])
-            end = begin + rng.exponential(1.5)
-            rows += [(case, 0, clerk, begin, end), (case, 1, clerk, end, end + 0.1)]
-            free[clerk], case = end + 0.1, case + 1
-    return log_of(*np.array(sorted(rows, key=lambda row: row[3])).T)
 
 
 @pytest.fixture(scope="module")
@@ -61,18 +42,6 @@ def test_each_resample_has_its_own_stream(resampling):
     first, again, second = (play_resample(resampling, number)["arrivals +10%"] for number in (0, 0, 1))
     assert first == again
     assert first.value != second.value
-
-
-def written(folder, log):
-    """Write a log as CSV."""
-    from datetime import timedelta
-
-    lines = ["case_id,activity,resource,start_time,end_time"]
-    for c, a, r, start, end in zip(log.case, log.activity, log.resource, log.start, log.end, strict=True):
-        times = ",".join((log.monday + timedelta(seconds=float(t))).isoformat() for t in (start, end))
-        lines.append(f"{log.cases[c]},{log.activities[a]},{log.resources[r]},{times}")
-    (folder / "desk.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return str(folder / "desk.csv")
 
 
 def asked(folder, log, *flags):

