@@ -57,7 +57,7 @@ def measure(engine: ModuleType, name: str, seed: int, true: list[float], options
     mined = mine_scenario(log, name="generated").scenario
     base = compare_base(mined.model_copy(update={"logged": logged_figures(log, mined, [])}))
     assert base is not None
-    resampling = Resampling(log, "weekly", tuple(words.values()), options.resamples, 20, seed)
+    resampling = Resampling(log, mined, "weekly", tuple(words.values()), options.resamples, 20, seed)
     begin = time.process_time()
     errors = play_resamples(resampling, options.processes, lambda line: None)
     seconds, rows = time.process_time() - begin, []
@@ -66,9 +66,9 @@ def measure(engine: ModuleType, name: str, seed: int, true: list[float], options
         changed = mean_cycle_times(apply_changes(mined, words[change]).scenario, range(options.episodes))
         effect, error = effect_of(changed, unchanged), errors.get(words[change])
         both = {kind: in_percent(interval(effect, of)) for kind, of in (("episodes", None), ("log", error))}
-        spread = math.sqrt(error.variance) if isinstance(error, LogError) else None
+        parts = vars(error) if isinstance(error, LogError) else None
         row = {"process": name, "seed": seed, "change": change, "true": value, "judged": not base.misses, **both}
-        rows.append(row | {"spread": spread, "misses": base.misses})
+        rows.append(row | {"parts": parts, "misses": base.misses})
         shown = "  ".join(
             f"{low:+.1f} to {high:+.1f}{'' if low <= value <= high else '*'}" for low, high in both.values()
         )

@@ -7,7 +7,7 @@ pytest.importorskip("scipy")
 
 from scipy.stats import t
 
-from longstride.process.resamples.interval import Effect, LogError, effect_of, interval, log_error
+from longstride.process.resamples.interval import Effect, LogError, bias_of_mining, effect_of, interval, log_error
 
 BETWEEN, WITHIN = 0.03**2, 0.015**2
 
@@ -64,3 +64,20 @@ def test_without_the_log_it_is_that_of_pairs():
 def test_a_change_without_an_effect_has_none():
     same = np.array([3.0, 4.0, 5.0])
     assert interval(effect_of(same, same), LogError(0.0, 20, 19.0))[:3] == (0.0, 0.0, 0.0)
+
+
+def test_the_bias_of_mining_is_found_and_chance_is_none():
+    """Effects that are mined back are off by 0.1, or by nothing."""
+    rng, square = np.random.default_rng(3), {0.1: [], 0.0: []}
+    for bias, found in square.items():
+        for _ in range(2000):
+            back = [Effect(value, WITHIN, 20) for value in rng.normal(0.3 + bias, 0.05, 10)]
+            found.append(bias_of_mining(Effect(rng.normal(0.3, 0.01), 0.01**2, 30), back))
+    assert np.mean(square[0.1]) == pytest.approx(0.1**2, rel=0.05)
+    assert np.median(square[0.0]) == 0.0
+    assert bias_of_mining(Effect(0.3, 0.0, 30), []) == 0.0
+
+
+def test_the_bias_of_mining_widens_the_interval():
+    parts = interval(Effect(0.2, 1e-4, 30), LogError(2e-4, 20, 19.0, 1e-4, 10))
+    assert (parts.of_episodes, parts.of_log, parts.of_mining) == pytest.approx((0.25, 0.5, 0.25))

@@ -15,7 +15,9 @@ from longstride.process.scenario.routing import build_routing
 
 @pytest.fixture(scope="module")
 def resampling():
-    return Resampling(desk_log(0), "weekly", ("arrivals +10%", "people +1 nobody", "times -10% a1"), 6, 4, 0)
+    log = desk_log(0)
+    scenario = mine_scenario(log, name="desk").scenario
+    return Resampling(log, scenario, "weekly", ("arrivals +10%", "people +1 nobody", "times -10% a1"), 6, 4, 0)
 
 
 def test_a_change_that_the_resamples_do_not_have_is_left_out(resampling):
@@ -29,7 +31,7 @@ def test_resamples_do_not_depend_on_the_processes(resampling, monkeypatch):
     lines = []
     two = play_resamples(resampling, 2, lines.append)
     assert two == play_resamples(resampling, 1, lambda line: None)
-    assert "6 times" in lines[0] and "--resamples 0 leaves it out" in lines[0]
+    assert "Drawing 9 logs" in lines[0] and "--resamples 0 leaves it out" in lines[0]
 
 
 def test_the_common_routing_changes_nothing(resampling):
@@ -63,7 +65,7 @@ def test_the_interval_of_a_what_if_holds_the_size_of_the_log(tmp_path, capsys):
     assert sum(both["parts"].values()) == pytest.approx((both["high"] - both["low"]) / 2)
     assert "parts" not in alone
     out = " ".join(capsys.readouterr().out.split())
-    assert "from the size of the log and" in out
+    assert "from the size of the log, " in out and "from its mining" in out
 
 
 def test_too_few_weeks_and_too_few_resamples_are_said(tmp_path, capsys):

@@ -21,7 +21,12 @@ from longstride.settings import Settings
 from longstride.text import Say
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.files import write_atomically, write_json
-from longstride.training.run_directory.ownership import mark_run_directory, require_replaceable, require_run_directory
+from longstride.training.run_directory.ownership import (
+    mark_run_directory,
+    require_page_replaceable,
+    require_replaceable,
+    require_run_directory,
+)
 
 _DAY = 86_400.0
 _LEAST, _MOST = 0.2, 0.9
@@ -53,6 +58,7 @@ def run_backtest(settings: Settings, options: BacktestOptions, console: Console,
     if config.run_directory:
         require_run_directory(directory.path)
     require_replaceable(directory.backtest, ("figures", "changes"))
+    require_page_replaceable(directory.backtest_report, b"# Backtest of ")
     say(f"Reading {path.name}.")
     log = read_event_log(path, parse_log_columns(columns) if columns else None, reading_of(config))
     first, last = log.case_times()

@@ -1,8 +1,9 @@
-"""Intervals of a ratio of two means that hold the sampling error of episodes and that of the log.
+"""Intervals of a ratio of two means that hold the errors of episodes, of the log and of mining.
 
-The variance of the logarithm of the ratio has two components. That within is of the episodes' means, by the delta
-method. That between is of logs: resamples give it, less what their own episodes add to it. The quantile is Student's t
-with the degrees of freedom of Welch and Satterthwaite.
+The variance of the logarithm of the ratio has three components. That within is of the episodes' means, by the delta
+method. That between is of logs: resamples give it, less what their own episodes add to it. That of mining is the square
+of its bias: how far the effect mined back from logs that a scenario has written is from the effect in that scenario.
+The quantile is Student's t with the degrees of freedom of Welch and Satterthwaite.
 """
 
 import math
@@ -28,16 +29,19 @@ class LogError:
     variance: float  # of the logarithm of changed / unchanged, between logs
     resamples: int  # resamples that it comes from
     freedom: float  # degrees of freedom of the variance
+    mining: float = 0.0  # square of the bias of mining
+    mined_back: int = 2  # simulated logs that it comes from
 
 
 class Interval(NamedTuple):
-    """A 95 % interval of an effect, and the shares of its variance; they add up to 1."""
+    """A 95 % interval of an effect, and the shares of its variance by source; they add up to 1."""
 
     value: float
     low: float
     high: float
     of_episodes: float
-    of_log: float
+    of_log: float = 0.0
+    of_mining: float = 0.0
 
 
 def effect_of(changed: Sequence[float] | np.ndarray, unchanged: Sequence[float] | np.ndarray) -> Effect:
@@ -63,15 +67,23 @@ def log_error(effects: Sequence[Effect], blocks: float) -> LogError | None:
     return LogError(max(between - within, 0.0) * blocks / max(blocks - 1.0, 1.0), len(effects), freedom)
 
 
+def bias_of_mining(true: Effect, mined_back: Sequence[Effect]) -> float:
+    """Return the square of the bias of effects that are mined back, less what chance alone makes of it."""
+    values = np.array([effect.value for effect in mined_back])
+    if len(values) < 2:
+        return 0.0
+    return max(float(values.mean() - true.value) ** 2 - float(values.var(ddof=1)) / len(values) - true.variance, 0.0)
+
+
 def interval(effect: Effect, error: LogError | None) -> Interval:
     """Return the 95 % interval of an effect; without an error of the log, that of the episodes alone."""
     from scipy.special import stdtrit  # scipy.stats, which has the same quantile, takes half a second to load
 
-    parts = [(effect.variance, effect.episodes - 1.0)] + ([(error.variance, error.freedom)] if error else [])
+    parts = [(effect.variance, effect.episodes - 1.0)]
+    parts += [(error.variance, error.freedom), (error.mining, error.mined_back - 1.0)] if error else []
     total = sum(variance for variance, _ in parts)
     if total <= 0.0:
-        return Interval(effect.value, effect.value, effect.value, 1.0, 0.0)
+        return Interval(effect.value, effect.value, effect.value, 1.0)
     freedom = total**2 / sum(variance**2 / degrees for variance, degrees in parts)
     half = float(stdtrit(freedom, 0.975)) * math.sqrt(total)
-    within = effect.variance / total
-    return Interval(effect.value, effect.value - half, effect.value + half, within, 1.0 - within)
+    return Interval(effect.value, effect.value - half, effect.value + half, *(part / total for part, _ in parts))

@@ -118,6 +118,10 @@ def across(first: tuple[Played, str], second: tuple[Played, str]) -> Verdict | N
     found = interval(effect_of(changed, unchanged), error)
     low, high = (verdict.other * math.expm1(end) for end in (found.low, found.high))
     half = (high - low) / 2
-    parts = {"the size of the log": found.of_log * half, "the number of episodes": found.of_episodes * half}
+    parts = {
+        "the size of the log": found.of_log * half,
+        "its mining": found.of_mining * half,
+        "the number of episodes": found.of_episodes * half,
+    }
     lower_is_better = first[0].simulator.main_metric_lower_is_better
     return replace(verdict, word=word_of(low, high, lower_is_better), low=low, high=high, parts=parts)

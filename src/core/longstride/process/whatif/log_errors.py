@@ -76,7 +76,8 @@ def with_log_errors(
     if reason := why_not(mined.log):
         say(f"{_EPISODES_ALONE}: {reason}.")
         return list(played)
-    resampling = Resampling(mined.log, mined.arrivals, changes, resamples, _EPISODES, sampling.seed)
+    scenario = played[0].variant.scenario
+    resampling = Resampling(mined.log, scenario, mined.arrivals, changes, resamples, _EPISODES, sampling.seed)
     errors = play_resamples(resampling, sampling.threads, say) if changes else {}
     unknown = [of.variant.name for of in played[1:] if of.variant.name not in errors]
     if unknown:

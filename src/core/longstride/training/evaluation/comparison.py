@@ -84,8 +84,8 @@ class Verdict:
         if not self.parts:
             return ""
         points = {name: 100.0 * half / self.other for name, half in self.parts.items()}
-        named = " and ".join(f"{format_number(half, 2)} from {name}" for name, half in points.items())
-        return f"; of the ±{format_number(sum(points.values()), 2)} points {named}"
+        named = ", ".join(f"{half:.1f} from {name}" for name, half in points.items())
+        return f"; of the ±{sum(points.values()):.1f} points, {named}"
 
     @property
     def _numbers(self) -> tuple[float, float, float]:
