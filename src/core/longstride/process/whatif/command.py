@@ -13,7 +13,7 @@ from longstride.api.report import report_at_the_end
 from longstride.errors import UserError
 from longstride.hardware.cpu import detect_cores
 from longstride.policies.make_spec import spec_on
-from longstride.process.fidelity.base import compare_base
+from longstride.process.fidelity.base import base_sentences, compare_base
 from longstride.process.hooks import ProcessHooks
 from longstride.process.kernel.policy_prior import RULE
 from longstride.process.load import PROCESS, find_scenario, from_source
@@ -80,20 +80,28 @@ def run_whatif(settings: Settings, options: WhatIfOptions, console: Console, say
     sampling = Sampling(config.evaluation_episodes, config.seed, config.simulation_threads or detect_cores().usable)
     say(f"Playing {sampling.episodes} episodes of each, the same random streams for every policy and scenario.")
     played = play_variants(variants, base.trained, names, sampling, say, base.prior)
-    against_log = compare_base(base.scenario)
+    against_log = compare_base(with_tolerance(base.scenario, settings))
     judged = not (against_log and against_log.misses)
     if judged:
         played = with_log_errors(played, base.mined, options.resamples, sampling, say)
     equivalents = _equivalents(played[0], sampling, say) if judged and base.trained and played[0].best else []
     sentences = _sentences(played, equivalents, options.cost, judged)
-    if against_log:
-        sentences = {AS_IT_IS: [*against_log.sentences, *sentences.pop(AS_IT_IS, [])], **sentences}
+    if compared := base_sentences(against_log, base.scenario):
+        sentences = {AS_IT_IS: [*compared, *sentences.pop(AS_IT_IS, [])], **sentences}
     write_json(directory.whatif, as_json(played, equivalents, sentences, options.cost, against_log))
     _show(cells(played, judged), played, sentences, console, say)
     say(f"Written to {directory.whatif}.")
     if options.checkpoint and options.report and directory.path == run.path and directory.metrics.is_file():
         report_at_the_end(directory.path, say, played[0].simulator, play_after=0.0)
     return 0
+
+
+def with_tolerance(scenario: Scenario, settings: Settings) -> Scenario:
+    """Return a scenario whose figures of a log have the tolerance that was chosen here, if one was."""
+    if scenario.logged is None or not settings.is_chosen("log_tolerance"):
+        return scenario
+    logged = scenario.logged.model_copy(update={"tolerance": settings.config.log_tolerance})
+    return scenario.model_copy(update={"logged": logged})
 
 
 @dataclass(frozen=True)

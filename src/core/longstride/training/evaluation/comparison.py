@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from longstride.simulators.simulator import Simulator
-from longstride.text import format_number, in_words, scale_of
+from longstride.text import ROUNDING, format_half, format_number, in_words, scale_of
 from longstride.training.evaluation.evaluate import Evaluation, best_heuristic, paired_values
 from longstride.training.evaluation.statistics import paired_difference
 
@@ -52,10 +52,12 @@ class Verdict:
     def short(self) -> str:
         """The word and the difference with half its interval: in per cent, else in units, such as ``-25 ± 1.4 %``."""
         half, percent = (self.high - self.low) / 2, self.percent(self.difference)
+        if self._is_none:
+            return self.word
         if percent is None:
             scale = scale_of(self.unit, self.difference)
             return f"{self.word}: {_signed(self.difference * scale.factor)} ± {scale.show(half, 2)}"
-        return f"{self.word}: {_signed(percent)} ± {format_number(100.0 * half / self.other, 2)} %"
+        return f"{self.word}: {_signed(percent)} ± {format_half(100.0 * half / self.other, percent)} %"
 
     def means(self, name: str = "") -> str:
         """Return both means, such as ``5.6 h against 7.5 h mean cycle time``; a name stands behind the other one."""
@@ -67,6 +69,8 @@ class Verdict:
     @property
     def long(self) -> str:
         """The difference with its 95 % interval, in per cent and in units."""
+        if self._is_none:
+            return "no difference in any episode; paired"
         scale, percents = scale_of(self.unit, self.other), [self.percent(number) for number in self._numbers]
         largest = max(map(abs, self._numbers))
         if largest * scale.factor < _SMALL:  # seconds of a cycle time in days
@@ -88,6 +92,11 @@ class Verdict:
         return f"; of the ±{sum(points.values()):.1f} points, {named}"
 
     @property
+    def _is_none(self) -> bool:
+        """Whether both are the same in all episodes."""
+        return not any(self._numbers)
+
+    @property
     def _numbers(self) -> tuple[float, float, float]:
         return self.difference, self.low, self.high
 
@@ -106,10 +115,12 @@ def compare(result: Evaluation, simulator: Simulator, policy: str, against: str,
     if len(values) < 2 or isinstance(values[0], list):
         return None
     difference = paired_difference(values, others)
-    low, high = difference.low or 0.0, difference.high or 0.0  # None only for a single pair
-    word = word_of(low, high, simulator.main_metric_lower_is_better)
     means = fmean(values), fmean(others)
-    return Verdict(metric, simulator.unit_of(metric), against, word, *means, difference.value, low, high)
+    numbers = difference.value, difference.low or 0.0, difference.high or 0.0  # None only for a single pair
+    rounding = ROUNDING * max(map(abs, means))
+    found, low, high = numbers if max(map(abs, numbers)) > rounding else (0.0, 0.0, 0.0)
+    word = word_of(low, high, simulator.main_metric_lower_is_better)
+    return Verdict(metric, simulator.unit_of(metric), against, word, *means, found, low, high)
 
 
 def word_of(low: float, high: float, lower_is_better: bool) -> Word:
