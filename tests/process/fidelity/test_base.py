@@ -59,8 +59,8 @@ def test_a_scenario_without_a_log_is_not_compared():
 
 def test_people_with_several_records_at_once_are_named():
     warning = (
-        "2 of 6 people have several records open at once, on average: driver 1 8.0, driver 2 7.9. Such a name may be a team, "
-        "or open work before doing it."
+        "2 of 6 people have several records open at once, on average: driver 1 8.0, driver 2 7.9. Such a name "
+        "may be a team, or open work before doing it."
     )
     (_, said) = base(0.5, warnings=[warning]).sentences
     assert "in batches, or several tasks at once" in said

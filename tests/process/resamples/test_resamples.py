@@ -1,16 +1,23 @@
 """Changes on logs that are drawn and mined again: the spread between independent logs, and what whatif says of it."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.generated_logs import desk_log, written
 
 from longstride.cli import main
+from longstride.errors import UserError
+from longstride.process.changes.apply import apply_changes
+from longstride.process.event_logs.event_log import read_event_log
 from longstride.process.mining.mine_scenario import mine_scenario
 from longstride.process.resamples import play
 from longstride.process.resamples.play import Resampling, mean_cycle_times, play_resample, play_resamples
 from longstride.process.scenario.routing import build_routing
+from longstride.process.scenario_file import parse_scenario, scenario_content
+from longstride.process.whatif.log_errors import log_of_run
+from longstride.settings import load_settings
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +81,16 @@ def test_too_few_weeks_and_too_few_resamples_are_said(tmp_path, capsys):
     assert "episodes alone, not that of the log: the log has arrivals of 1 whole week" in out
     assert main(["whatif", "--event-log", log, "--change", "arrivals +10%", "--resamples", "3"]) == 2
     assert "--resamples is 3; expected 0, or 5 or more." in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_log_of_a_run_is_named_and_checked(tmp_path):
+    """The log is read by the settings of the run, and has to give its process."""
+    path = written(tmp_path, desk_log(0, 3))
+    (tmp_path / "config.json").write_text(json.dumps({"values": {"log_arrivals": "replay", "seed": 3}}))
+    settings = load_settings(None, {"event_log": path})
+    mined = mine_scenario(read_event_log(Path(path)), name="a run", arrivals="replay").scenario
+    scenario = parse_scenario(json.loads(json.dumps(scenario_content(mined))), "test")
+    assert log_of_run(settings, tmp_path, scenario, lambda line: None).arrivals == "replay"
+    with pytest.raises(UserError, match="was mined from another log, by other settings or by another version"):
+        log_of_run(settings, tmp_path, apply_changes(scenario, "times +1% a1").scenario, lambda line: None)
+    assert log_of_run(load_settings(None, {}), tmp_path, scenario, lambda line: None) is None
