@@ -1,6 +1,8 @@
 """Changes on logs that are drawn and mined again: the spread between independent logs, and what whatif says of it."""
 
 import json
+import multiprocessing
+import os
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +53,17 @@ def test_each_resample_has_its_own_stream(resampling):
     first, again, second = (play_resample(resampling, number)["arrivals +10%"] for number in (0, 0, 1))
     assert first == again
     assert first.value != second.value
+
+
+def only_here(number):
+    """Return a number; in a process that was started for it, end that."""
+    if multiprocessing.parent_process() is not None:
+        os._exit(1)
+    return number
+
+
+def test_processes_that_end_are_replaced_by_this_one():
+    assert list(play._results(only_here, range(1, 5), 2)) == [1, 2, 3, 4]
 
 
 def asked(folder, log, *flags):

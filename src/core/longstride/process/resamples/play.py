@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -171,9 +172,13 @@ def _results(play: Callable[[int], T], numbers: Sequence[int], workers: int) -> 
         yield from map(play, numbers)
         return
     context = multiprocessing.get_context("spawn")  # a forked process would hold locks of threads that it lacks
-    pool = ProcessPoolExecutor(workers, context, _end_with_parent)
+    pool, done = ProcessPoolExecutor(workers, context, _end_with_parent), 0
     try:
-        yield from pool.map(play, numbers)
+        for result in pool.map(play, numbers):
+            yield result
+            done += 1
+    except BrokenProcessPool:  # one that was killed, or that a script without a guard of its main part cannot start
+        yield from map(play, numbers[done:])
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
