@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longstride.text import agreeing, counted, format_bytes, format_duration, percent, sparkline, with_margin
+from longstride.text import (
+    agreeing,
+    counted,
+    format_bytes,
+    format_duration,
+    format_half,
+    percent,
+    sparkline,
+    with_margin,
+)
 
 
 @pytest.mark.parametrize(
@@ -89,3 +98,17 @@ def test_verbs_agree_with_the_part_and_nouns_with_the_whole():
 )
 def test_a_margin_has_two_digits_and_the_number_as_many_decimals(value, margin, text):
     assert with_margin(value, margin) == text
+
+
+@pytest.mark.parametrize(
+    ("half", "value", "text"),
+    [
+        (0.35, 14.93, "0.35"),
+        (4.6e-11, 14.93, "0.0"),
+        (0.0, 0.0, "0.0"),
+        (4.6e-5, 1e-3, "0.000046"),
+        (123.4, 5000.0, "123"),
+    ],
+)
+def test_half_an_interval_has_no_exponent_and_no_rounding_errors(half, value, text):
+    assert format_half(half, value) == text

@@ -21,11 +21,9 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src" / "core"))
 
 from longstride.process.changes.apply import apply_changes
-from longstride.process.event_logs.event_log import read_event_log
-from longstride.process.kernel.parameters import build_parameters
-from longstride.process.mining.delays.play_logged import as_long_record, play_logged
+from longstride.process.event_logs.event_log import EventLog, read_event_log
 from longstride.process.mining.mine_scenario import mine_scenario
-from longstride.process.scenario.scenario import Scenario
+from longstride.process.resamples.play import mean_cycle_times
 
 CHANGES = ("people +1", "arrivals +10%", "arrivals +20%", "times -20%")
 
@@ -84,12 +82,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    spec = importlib.util.spec_from_file_location("engine", options.engine)
-    assert spec and spec.loader
-    engine = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(engine)
-    engine.PROCESSES = processes(engine)
-    engine.MORE = {name: engine.MORE.get(name, "analyst 3") for name in engine.PROCESSES}
+    engine = load_engine(options.engine)
     rows = []
     for name in options.process or engine.PROCESSES:
         true = truth(engine, name, options.folder / f"truth of {name}.json", options.runs)
@@ -99,6 +92,29 @@ def main() -> None:
             show(rows[-1], time.perf_counter() - begin)
             if options.json:
                 options.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+def load_engine(path: Path) -> ModuleType:
+    """Return the engine in a file, with the further processes and whom the added person is like."""
+    spec = importlib.util.spec_from_file_location("engine", path)
+    assert spec and spec.loader
+    engine = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(engine)
+    engine.PROCESSES = processes(engine)
+    engine.MORE = {name: engine.MORE.get(name, "analyst 3") for name in engine.PROCESSES}
+    return engine
+
+
+def generated(engine: ModuleType, name: str, seed: int, folder: Path) -> tuple[EventLog, dict[str, str]]:
+    """Return the log of a process, and its changes in words."""
+    path = folder / f"{name.replace(' ', '_')}_{seed}.csv"
+    made = engine.changed(name, "")
+    engine.write_log(engine.Play(made, seed), path, received="noarrival" not in name)
+    words = {
+        "people +1": f"people +1 {engine.MORE[name].rsplit(' ', 1)[0]}",
+        "times -20%": f"times -20% {made['busy']}",
+    }
+    return read_event_log(path), {change: words.get(change, change) for change in CHANGES}
 
 
 def truth(engine: ModuleType, name: str, path: Path, runs: int) -> list[float]:
@@ -119,17 +135,11 @@ def truth(engine: ModuleType, name: str, path: Path, runs: int) -> list[float]:
 
 def measure(engine: ModuleType, name: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
     """Return the logged and the simulated base and the predicted changes of one log."""
-    path = options.folder / f"{name.replace(' ', '_')}_{seed}.csv"
-    made = engine.changed(name, "")
-    play = engine.Play(made, seed)
-    engine.write_log(play, path, received="noarrival" not in name)
-    log = read_event_log(path)
+    log, words = generated(engine, name, seed, options.folder)
     mined = mine_scenario(log, name="generated")
     first, last = log.case_times()
-    who = engine.MORE[name].rsplit(" ", 1)[0]
-    words = {"people +1": f"people +1 {who}", "times -20%": f"times -20% {made['busy']}"}
-    scenarios = [mined.scenario, *(apply_changes(mined.scenario, words.get(c, c)).scenario for c in CHANGES)]
-    cycles = [mean_cycle(scenario, options.episodes) for scenario in scenarios]
+    scenarios = [mined.scenario, *(apply_changes(mined.scenario, text).scenario for text in words.values())]
+    cycles = [float(mean_cycle_times(scenario, range(options.episodes)).mean()) for scenario in scenarios]
     works = {(s.activity): [] for s in mined.scenario.service}
     for s in mined.scenario.service:
         works[s.activity].append(s.mean if s.mean else float(np.mean(s.quantiles)))
@@ -142,17 +152,6 @@ def measure(engine: ModuleType, name: str, seed: int, options: argparse.Namespac
         "hours": {a: round(float(np.mean(m)), 2) for a, m in works.items()},
         "notes": mined.notes,
     }
-
-
-def mean_cycle(scenario: Scenario, episodes: int) -> float:
-    """Return the mean cycle time under the logged habits; open cases count with their age."""
-    parameters, sizes = build_parameters(scenario)
-    record, means = as_long_record(parameters), []
-    for seed in range(episodes):
-        state = play_logged(record, parameters, sizes, seed).state
-        done, began = state.completion_time[: state.arrived], state.arrival_time[: state.arrived]
-        means.append((np.where(done >= 0.0, done, state.time) - began).mean())
-    return float(np.mean(means))
 
 
 def show(row: dict[str, Any], seconds: float) -> None:

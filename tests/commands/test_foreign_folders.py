@@ -89,6 +89,8 @@ def test_a_scenario_in_the_working_folder_is_not_rewritten(tmp_path, refused, mo
         (("evaluate", "--policy", "first", *SMALL), "evaluation.json"),
         (("plan", *SMALL), "plan.json"),
         (("whatif", "--policy", "fifo", "--scenario", "loan_desk", "--change", "people +1"), "whatif.json"),
+        (("backtest", "--event-log", "none.csv"), "backtest.json"),
+        (("backtest", "--event-log", "none.csv"), "backtest.md"),
     ],
 )
 def test_a_result_in_the_working_folder_replaces_no_file_of_the_user(tmp_path, refused, monkeypatch, mode, name):  # noqa: F811

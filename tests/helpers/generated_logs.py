@@ -1,6 +1,7 @@
 """Event logs of processes whose delays, waits and shifts are known."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -95,3 +96,43 @@ def _played(made: Scenario, cases: int, seed: int, clock: np.ndarray) -> Generat
     rest = float((queued - ends[played.case, activity - 1])[later].sum()) / cases
     log = log_of(played.case, activity, played.resource, played.start, played.end)
     return Generated(log, rest, float((start - queued)[later].sum()) / cases)
+
+
+def desk_log(seed: int, weeks: int = 10, gap=lambda week: 1.0, clerks: int = 2) -> EventLog:
+    """Return a log of an office from 9 to 17 on weekdays, first come, first served: two clerks are about 70 % busy.
+
+    A case has its arrival (a0, by nobody) and its work (a1). ``gap`` are the mean hours between cases, by the week.
+    """
+    rng, case, rows, free = np.random.default_rng(seed), 0, [], np.zeros(clerks)
+    for day in range(7 * weeks):
+        if day % 7 >= 5:
+            continue
+        opens = now = 24.0 * day + 9.0
+        while (now := now + rng.exponential(gap(day // 7))) < opens + 7.0:
+            clerk = int(free.argmin())
+            begin = _open(max(now, free[clerk]))
+            free[clerk] = begin + rng.exponential(1.6)
+            rows += [(case, 0, -1, now, now), (case, 1, clerk, begin, free[clerk])]
+            case += 1
+    return log_of(*np.array(sorted(rows, key=lambda row: row[3])).T)
+
+
+def _open(hour: float) -> float:
+    """Return the hour, or the next morning of a weekday where the office of :func:`desk_log` is closed."""
+    day, of_day = divmod(hour, 24.0)
+    if 9.0 <= of_day < 17.0 and day % 7 < 5:
+        return hour
+    day += of_day >= 17.0
+    while day % 7 >= 5:
+        day += 1
+    return 24.0 * day + 9.0
+
+
+def written(folder: Path, log: EventLog) -> str:
+    """Write a log as CSV, and return its file."""
+    lines = ["case_id,activity,resource,start_time,end_time"]
+    for c, a, r, start, end in zip(log.case, log.activity, log.resource, log.start, log.end, strict=True):
+        times = ",".join((log.monday + timedelta(seconds=float(t))).isoformat() for t in (start, end))
+        lines.append(f"{log.cases[c]},{log.activities[a]},{log.resources[r]},{times}")
+    (folder / "desk.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return str(folder / "desk.csv")

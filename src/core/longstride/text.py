@@ -13,6 +13,9 @@ _BYTE_UNITS = {"GB": (1e9, 1e10, 2), "MB": (1e6, 1e6, 1), "kB": (1e3, 0, 1)}
 
 _HOUR, _DAY = 3600, 86_400
 
+ROUNDING = 1e-9
+"""Share of a number up to which a difference of it is a rounding error."""
+
 
 def format_bytes(size: float, unit: str = "") -> str:
     """Return bytes in decimal units, such as ``443.0 MB`` or ``48.00 GB``: in a given unit, else in one that suits."""
@@ -106,6 +109,15 @@ def format_number(value: float, digits: int = 4) -> str:
     if 0.0 < abs(value) < 1.0:
         return f"{value:.{digits}g}"
     return f"{value:,.{max(0, digits - len(str(int(abs(value)))))}f}"
+
+
+def format_half(half: float, value: float, digits: int = 2) -> str:
+    """Return half the width of an interval of a value, without an exponent; rounding errors of the value are 0."""
+    if half <= ROUNDING * abs(value):
+        return format_number(0.0, digits)
+    if half < 1e-4:
+        return f"{half:.{digits - 1 - math.floor(math.log10(half))}f}"
+    return format_number(half, digits)
 
 
 def with_margin(value: float, margin: float) -> str:

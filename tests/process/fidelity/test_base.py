@@ -7,11 +7,11 @@ import pytest
 
 pytest.importorskip("pydantic")
 
-from longstride.process.fidelity.base import Base, compare_base
+from longstride.process.fidelity.base import NO_FIGURES, Base, base_sentences, compare_base
 from longstride.process.fidelity.verdict import Shares
 from longstride.process.kernel.state import OPEN_CASES_FULL
 from longstride.process.load import find_scenario, make_process
-from longstride.process.scenario.schema import Logged
+from longstride.process.scenario.schema import Logged, Waiting
 from longstride.process.simulator import ProcessSimulator
 
 DESK = find_scenario("loan_desk")
@@ -55,6 +55,24 @@ def test_unexplained_waiting_may_be_external():
 
 def test_a_scenario_without_a_log_is_not_compared():
     assert compare_base(DESK) is None
+
+
+def test_people_with_several_records_at_once_are_named():
+    warning = (
+        "2 of 6 people have several records open at once, on average: driver 1 8.0, driver 2 7.9. Such a name "
+        "may be a team, or open work before doing it."
+    )
+    (_, said) = base(0.5, warnings=[warning]).sentences
+    assert "in batches, or several tasks at once" in said
+    assert said.endswith("(records open at once, on average: driver 1 8.0, driver 2 7.9).")
+    assert "such as batches, priorities" in base(0.5).sentences[1]
+
+
+def test_a_mined_scenario_without_figures_of_a_log_says_so():
+    waiting = Waiting(cycle=1.0, waiting=0.0, world_at_least=0.0, world=0.0)
+    assert base_sentences(None, DESK.model_copy(update={"waiting": waiting})) == [NO_FIGURES]
+    assert base_sentences(None, DESK) == []
+    assert base_sentences(base(), DESK) == base().sentences
 
 
 def test_a_mined_scenario_keeps_the_figures_of_its_log(tmp_path):

@@ -30,7 +30,7 @@ def repeated():
     return {"mean": mean, "median": median, "p90": p90, **base.shares._asdict()}
 
 
-def asked(folder, logged):
+def asked(folder, logged, *more):
     """Return the content of whatif.json."""
     (folder / "desk.json").write_text(json.dumps({**DESK, "logged": logged}))
     flags = [
@@ -41,7 +41,7 @@ def asked(folder, logged):
         "--run-directory",
         str(folder / "a"),
     ]
-    flags += ["--evaluation-episodes", "2", "--simulation-threads", "1", "--policy", "fifo", "--no-report"]
+    flags += ["--evaluation-episodes", "2", "--simulation-threads", "1", "--policy", "fifo", "--no-report", *more]
     assert main(["--mode", "whatif", *flags]) == 0
     return json.loads((folder / "a" / "whatif.json").read_text())
 
@@ -74,3 +74,10 @@ def test_the_tolerance_of_the_scenario_holds(tmp_path):
     figures = repeated()
     content = asked(tmp_path, {**figures, "mean": 1.2 * figures["mean"], "tolerance": 0.3})
     assert content["scenarios"][1]["against_the_first"].keys() == {"fifo"}
+
+
+def test_the_tolerance_of_the_command_line_holds_instead(tmp_path):
+    figures = repeated()
+    logged = {**figures, "mean": 1.2 * figures["mean"], "tolerance": 0.3}
+    assert asked(tmp_path, logged, "--log-tolerance", "0.1")["scenarios"][1]["against_the_first"] == {}
+    assert asked(tmp_path, logged, "--log-tolerance", "0.5")["base_against_log"]["logged"]["tolerance"] == 0.5

@@ -55,3 +55,13 @@ def test_long_episodes_are_cut_unless_the_simulator_has_short_ones():
     assert with_short_episodes(simulator) is None
     simulator.hooks = Own()
     assert with_short_episodes(simulator) == "short"
+
+
+def test_a_withheld_verdict_is_withheld_at_the_end_of_a_run():
+    class Missing(Hooks):
+        def withheld(self, simulator):
+            return "No verdict: the base misses."
+
+    simulator = Bandit()
+    simulator.hooks = Missing()
+    assert last_check(simulator, simulator, first_action(), 0, 1, REMEDY) == ["No verdict: the base misses."]

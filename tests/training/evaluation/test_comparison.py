@@ -247,3 +247,11 @@ def test_evaluation_json_holds_units_and_verdicts_and_is_read_back():
     assert from_json(content) == result
     assert verdicts(from_json(content), simulator) == verdicts(result, simulator)
     assert from_json({"episodes": 2, "policies": {}}) is None
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-12])
+def test_the_same_episodes_show_no_difference_at_all(noise):
+    records = {"a": [{"wait": 50.0 + noise}, {"wait": 70.0 + noise}], "b": [{"wait": 50.0}, {"wait": 70.0}]}
+    verdict = compare(Evaluation(2, records), Clinic(), "a", "b", "wait")
+    assert (verdict.word, verdict.short) == ("no difference shown", "no difference shown")
+    assert verdict.long == "no difference in any episode; paired"

@@ -8,7 +8,7 @@ from typing import Any
 from longstride.process.choose_prior import PRIOR, choose_prior, prior_of, shortened
 from longstride.process.event_logs.event_log import EventLog
 from longstride.process.event_logs.refused_rows import write_refused_rows
-from longstride.process.fidelity.base import NOT_JUDGED, Base, compare_base
+from longstride.process.fidelity.base import NOT_JUDGED, Base, base_sentences, compare_base
 from longstride.process.fidelity.external_share import external_share_sentence
 from longstride.process.kernel.policy_prior import RULE
 from longstride.process.report.section import process_section
@@ -125,7 +125,7 @@ class ProcessHooks(Hooks):
 
     def _base_sentences(self, simulator: Any) -> list[str]:
         """Return how the simulated base compares with the log."""
-        return base.sentences if (base := self._compared(simulator)) else []
+        return base_sentences(self._compared(simulator), simulator.scenario)
 
     def _compared(self, simulator: Any) -> Base | None:
         """Return the comparison of the base with the log, simulated once; None for a scenario without a log."""

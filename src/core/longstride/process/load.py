@@ -24,7 +24,10 @@ from longstride.slow_steps import SlowSteps
 from longstride.text import Say
 
 PROCESS = "process"
+_TOLERANCE = float(Config.model_fields["log_tolerance"].default)
 _READING = tuple(field.name for field in fields(LogReading) if field.name != "limits")
+LOG_SETTINGS = (*_READING, *LOG_LIMITS, "log_columns", "log_arrivals")
+"""Settings that decide what is mined from a log, and the limits of reading it."""
 
 
 def bundled_scenarios() -> dict[str, Path]:
@@ -54,7 +57,7 @@ def make_process(
     event_log: str = "",
     log_columns: str = "",
     log_arrivals: str = "weekly",
-    log_tolerance: float = 0.15,
+    log_tolerance: float = _TOLERANCE,
     policy_prior: str = AUTO,
     say: Say | None = None,
     **log_options: Any,
@@ -81,7 +84,7 @@ def make_process(
         made, origin = find_scenario(scenario), Origin(scenario_file=scenario)
     else:
         made, origin = _mine(Path(event_log), log_columns, log_arrivals, reading, say)
-        assert made.logged is not None
+    if made.logged is not None and (event_log or log_tolerance != _TOLERANCE):  # else a file keeps its own
         made = made.model_copy(update={"logged": made.logged.model_copy(update={"tolerance": log_tolerance})})
     return with_hooks(made, RULE if policy_prior == AUTO else policy_prior, origin, is_open=policy_prior == AUTO)
 

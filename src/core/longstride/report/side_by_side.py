@@ -10,7 +10,7 @@ from longstride.report.page import Block, Cell, Figure, Page, Section, Table, Te
 from longstride.report.run_data import RunData
 from longstride.report.settings import quoted
 from longstride.report.summary import warnings
-from longstride.text import format_duration, format_number, in_words
+from longstride.text import format_duration, format_half, in_words
 from longstride.training.evaluation.evaluate import summarise
 from longstride.training.run_directory.plots import baselines_of, draw_curve
 
@@ -59,11 +59,7 @@ def _table(named: Mapping[str, RunData]) -> Table:
         trained = run.evaluation.records.get("trained") if run.evaluation else None
         mean = summarise(trained).get(run.main_metric) if trained else None
         scale = curve.scale
-        shown = (
-            f"{scale.show(mean['mean'])} ± {format_number((mean['high'] - mean['low']) / 2 * scale.factor, 2)}"
-            if mean
-            else "-"
-        )
+        shown = f"{scale.show(mean['mean'])} ± {_half(mean, scale.factor)}" if mean else "-"
         steps = sum(record["steps"] for record in run.records)
         rows.append(plain(name, shown, last, str(len(run.records)), f"{steps:,}", format_duration(run_seconds(run))))
     metric = in_words(next(iter(named.values())).main_metric)
@@ -98,3 +94,8 @@ def _differences(named: Mapping[str, RunData]) -> Block:
     if not rows:
         return Text(["The runs have the same settings."])
     return Table("Settings", ["setting", *named], rows, numeric=False)
+
+
+def _half(mean: Mapping[str, float], factor: float) -> str:
+    """Return half the interval of a mean."""
+    return format_half((mean["high"] - mean["low"]) / 2 * factor, mean["mean"] * factor)

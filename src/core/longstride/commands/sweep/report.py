@@ -12,7 +12,7 @@ from longstride.commands.sweep.study import RUNGS, Trial, best_first, pareto_fro
 from longstride.commands.sweep.sweep import BASE, Sweep, trial_name
 from longstride.errors import this_command
 from longstride.escaping import shell_command
-from longstride.text import Scale, counted, format_duration, format_number, in_words, scale_of
+from longstride.text import Scale, counted, format_duration, format_half, format_number, in_words, scale_of
 from longstride.training.evaluation.statistics import mean_and_margin
 
 SHOWN = 10
@@ -235,4 +235,4 @@ def _mean(scores: Mapping[int, float], scale: Scale) -> str:
     import numpy as np
 
     mean, half = mean_and_margin(np.array(list(scores.values())) * scale.factor)
-    return f"{format_number(float(mean))} ± {format_number(float(half), 2)}"
+    return f"{format_number(float(mean))} ± {format_half(float(half), float(mean))}"

@@ -60,9 +60,8 @@ def apply_changes(scenario: Scenario, text: str) -> Changed:
         sentences += added
     if not sentences:
         raise UserError(f"The change {text!r} is empty; changes are like: {'; '.join(EXAMPLES)}.")
-    content = {**scenario_content(changed), "name": f"{scenario.name}, {text.strip()}"}
-    content.pop("logged", None)  # the figures of a log are those of the process as it was
-    return Changed(parse_scenario(content, f"change {text!r}"), sentences)
+    # The figures of a log are those of the process as it was.
+    return Changed(changed.model_copy(update={"name": f"{scenario.name}, {text.strip()}", "logged": None}), sentences)
 
 
 def _apply(scenario: Scenario, part: str, masked: MaskedNames) -> Changed:

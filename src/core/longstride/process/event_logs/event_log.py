@@ -102,7 +102,7 @@ def _event_log(source: str, reading: Reading) -> EventLog:
     clocks = events.start + events.start_offset, events.end + events.end_offset
     monday = _monday(min(float(clock.min()) for clock in clocks))  # no clock is before it, for any UTC offset
     midnight = (monday - _EPOCH).total_seconds()
-    cases, activities, resources = (_compact(column) for column in (events.case, events.activity, events.resource))
+    cases, activities, resources = (compact(column) for column in (events.case, events.activity, events.resource))
     return EventLog(
         source=source,
         cases=tuple(cases.values),
@@ -125,7 +125,7 @@ def _event_log(source: str, reading: Reading) -> EventLog:
     )
 
 
-def _compact(column: Coded) -> Coded:
+def compact(column: Coded) -> Coded:
     """Return a column with only the values that occur, in the order of the events; a negative index stays -1."""
     number = _numbers(column)
     used = np.argsort(number, kind="stable")[(number < 0).sum() :]

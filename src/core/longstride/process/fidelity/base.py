@@ -3,6 +3,8 @@
 Where they differ much, a change of the scenario tells nothing about the process.
 """
 
+import math
+import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,6 +23,9 @@ from longstride.process.scenario.schema import Logged
 from longstride.seeding import stream
 
 NOT_JUDGED = "No verdict: the simulated base misses the log."
+NO_FIGURES = (
+    "This scenario was mined, but has no figures of a log, as a changed one: its simulation is compared with no log."
+)
 
 _NAMES, _LEVELS = ("mean", "median", "p90"), {"median": 0.5, "p90": 0.9}
 _OF_CASES = 1 / 3
@@ -29,6 +34,9 @@ _OF_CASES = 1 / 3
 Where nights and weekends separate cases, quantiles jump by hours from log to log: of the same process, the p90 was 29,
 40 and 65 hours in three logs of 2,000 cases, but lay between their 88 and 92 % quantiles.
 """
+
+_AT_ONCE = re.compile(r"several records open at once, on average: (.+)\. Such a name")
+"""Finds in a warning of ``data_warnings`` who has several records open at once."""
 
 _EPISODES = 5
 _OVERLOADED = 0.9
@@ -123,17 +131,35 @@ class Base:
                 f"people are too busy in the simulation (up to {self.utilisation:.0%} of their time on duty), because "
                 "their hours on duty are mined too short or their service times too long, as where tasks rest overnight"
             )
-        if abs(self.shares.work - self.logged.work) > self.logged.tolerance:
+        if abs(self.shares.work - self.logged.work) > self.logged.tolerance and not self._at_once:
             return "service times are mined wrong, as where tasks rest overnight or several are done at once"
         if slower:
             return "external delays are mined too long"
+        if self._at_once:
+            return (
+                "work is done in batches, or several tasks at once, and the simulation does one after the other "
+                f"(records open at once, on average: {self._at_once})"
+            )
         return "the log has waiting that the simulation lacks, such as batches, priorities or people who were away"
+
+    @property
+    def _at_once(self) -> str:
+        """The people with several records open at once, by the warning about them; empty if there is none."""
+        found = [_AT_ONCE.search(warning) for warning in self.logged.warnings]
+        return next((match[1] for match in found if match), "")
 
     def as_json(self) -> dict[str, Any]:
         """Return the JSON values."""
         simulated = dict(zip(_NAMES, self.times, strict=True)) | self.shares._asdict()
         logged = self.logged.model_dump(exclude={"warnings"})
         return {"logged": logged, "simulated": simulated, "misses": self.misses}
+
+
+def base_sentences(base: Base | None, scenario: Scenario) -> list[str]:
+    """Return how the base compares with the log; of a mined scenario without figures of a log, that it has none."""
+    if base is not None:
+        return base.sentences
+    return [NO_FIGURES] if scenario.waiting is not None else []
 
 
 def compare_base(scenario: Scenario, seed: int = 0) -> Base | None:
@@ -146,7 +172,7 @@ def compare_base(scenario: Scenario, seed: int = 0) -> Base | None:
     for episode in range(_EPISODES):
         played = play_logged(record, parameters, sizes, int(stream(seed, "base", episode).integers(2**31)))
         state = played.state
-        cycle, share = _episode(played)
+        cycle, share = logged_episode(played)
         cycles.append(cycle)
         shares.append(share)
         working = np.where(state.busy_pair >= 0, np.minimum(state.time - state.started, state.work), 0.0)
@@ -155,24 +181,29 @@ def compare_base(scenario: Scenario, seed: int = 0) -> Base | None:
     return Base(scenario, scenario.logged, np.concatenate(cycles), Shares(*map(float, np.mean(shares, 0))), busiest)
 
 
-class _Episode(NamedTuple):
+class LoggedEpisode(NamedTuple):
+    """What a log of an episode would show."""
+
     cycles: np.ndarray  # float64[cases], first start to last end, of the events that ended
     shares: Shares
 
 
-def _episode(played: PlayedEvents) -> _Episode:
-    """Return what a log of an episode would show; waiting before the first start of a case is in none."""
+def logged_episode(played: PlayedEvents, since: float = -math.inf) -> LoggedEpisode:
+    """Return what a log of an episode would show; waiting before the first start of a case is in none.
+
+    The cycle times are those of the cases that start from ``since`` on, the shares those of the whole episode.
+    """
     state = played.state
     done = played.end <= state.time
     events = Events(*(column[done] for column in (played.case, played.node, played.start, played.end)))
     if not done.any():
-        return _Episode(np.zeros(0), Shares(0.0, 0.0, 0.0))
+        return LoggedEpisode(np.zeros(0), Shares(0.0, 0.0, 0.0))
     first, last = events.first_and_last()
     cases = np.unique(events.case)
     ends = np.where(state.completion_time >= 0.0, state.completion_time, state.time)[cases]
     total = max(float((ends - first).sum()), 1e-12)
     external, work = (min(float(t) / total, 1.0) for t in (state.resting_time, state.serving_time))
-    return _Episode(last - first, Shares(work, max(1.0 - external - work, 0.0), external))
+    return LoggedEpisode((last - first)[first >= since], Shares(work, max(1.0 - external - work, 0.0), external))
 
 
 def _times(cycles: np.ndarray) -> tuple[float, float, float]:

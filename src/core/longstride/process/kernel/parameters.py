@@ -114,13 +114,13 @@ class Sizes(NamedTuple):
     max_steps: int  # environment steps that no stable process reaches
 
 
-def build_parameters(scenario: Scenario) -> tuple[Parameters, Sizes]:
-    """Convert a checked scenario to arrays.
+def build_parameters(scenario: Scenario, routing: Routing | None = None) -> tuple[Parameters, Sizes]:
+    """Convert a checked scenario to arrays; its routing is built unless it is given.
 
     Raises:
         UserError: a case can never end, or an episode would have too many cases.
     """
-    routing = build_routing(scenario.flow, scenario.activities)
+    routing = routing or build_routing(scenario.flow, scenario.activities)
     resource_of, activity_of = (places(names).__getitem__ for names in (scenario.resources, scenario.activities))
     pairs = sorted(scenario.service, key=lambda entry: (activity_of(entry.activity), resource_of(entry.resource)))
     activity = np.array([activity_of(entry.activity) for entry in pairs], np.int64)

@@ -13,14 +13,17 @@ from longstride.api.report import report_at_the_end
 from longstride.errors import UserError
 from longstride.hardware.cpu import detect_cores
 from longstride.policies.make_spec import spec_on
-from longstride.process.fidelity.base import compare_base
+from longstride.process.fidelity.base import base_sentences, compare_base
+from longstride.process.hooks import ProcessHooks
 from longstride.process.kernel.policy_prior import RULE
 from longstride.process.load import PROCESS, find_scenario, from_source
+from longstride.process.resamples.play import FEWEST
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.simulator import ProcessSimulator
 from longstride.process.whatif.compare import TRAINED, Played, Sampling, play_variants
 from longstride.process.whatif.content import Cells, as_json, cells
 from longstride.process.whatif.equivalent import Equivalent, equivalent_arrivals, equivalent_people
+from longstride.process.whatif.log_errors import RESAMPLES, Mined, log_of_run, with_log_errors
 from longstride.process.whatif.sentences import change_sentences, equivalent_sentence
 from longstride.process.whatif.variants import AS_IT_IS, require_scenarios_replaceable, variants_of, write_variants
 from longstride.settings import Settings
@@ -46,6 +49,7 @@ class WhatIfOptions:
     further_scenarios: list[str] = field(default_factory=list)  # files after the first of --scenario
     cost: float = 0.0  # cost of a person for the length of an episode; 0 if unknown
     report: bool = True  # whether the run's report.html is written again
+    resamples: int = RESAMPLES  # logs that are drawn and mined again for the intervals; 0 for none
 
 
 def run_whatif(settings: Settings, options: WhatIfOptions, console: Console, say: Say) -> int:
@@ -56,6 +60,8 @@ def run_whatif(settings: Settings, options: WhatIfOptions, console: Console, say
     """
     if not 0.0 <= options.cost < float("inf"):
         raise UserError(f"--cost-per-person is {options.cost:g}; expected an amount, 0 or more.")
+    if options.resamples and options.resamples < FEWEST:
+        raise UserError(f"--resamples is {options.resamples}; expected 0, or {FEWEST} or more.")
     if options.checkpoint:
         settings = with_episodes_of_run(settings, Path(options.checkpoint))
     config, base = settings.config, _base(settings, options, say)
@@ -74,18 +80,28 @@ def run_whatif(settings: Settings, options: WhatIfOptions, console: Console, say
     sampling = Sampling(config.evaluation_episodes, config.seed, config.simulation_threads or detect_cores().usable)
     say(f"Playing {sampling.episodes} episodes of each, the same random streams for every policy and scenario.")
     played = play_variants(variants, base.trained, names, sampling, say, base.prior)
-    against_log = compare_base(base.scenario)
+    against_log = compare_base(with_tolerance(base.scenario, settings))
     judged = not (against_log and against_log.misses)
+    if judged:
+        played = with_log_errors(played, base.mined, options.resamples, sampling, say)
     equivalents = _equivalents(played[0], sampling, say) if judged and base.trained and played[0].best else []
     sentences = _sentences(played, equivalents, options.cost, judged)
-    if against_log:
-        sentences = {AS_IT_IS: [*against_log.sentences, *sentences.pop(AS_IT_IS, [])], **sentences}
+    if compared := base_sentences(against_log, base.scenario):
+        sentences = {AS_IT_IS: [*compared, *sentences.pop(AS_IT_IS, [])], **sentences}
     write_json(directory.whatif, as_json(played, equivalents, sentences, options.cost, against_log))
     _show(cells(played, judged), played, sentences, console, say)
     say(f"Written to {directory.whatif}.")
     if options.checkpoint and options.report and directory.path == run.path and directory.metrics.is_file():
         report_at_the_end(directory.path, say, played[0].simulator, play_after=0.0)
     return 0
+
+
+def with_tolerance(scenario: Scenario, settings: Settings) -> Scenario:
+    """Return a scenario whose figures of a log have the tolerance that was chosen here, if one was."""
+    if scenario.logged is None or not settings.is_chosen("log_tolerance"):
+        return scenario
+    logged = scenario.logged.model_copy(update={"tolerance": settings.config.log_tolerance})
+    return scenario.model_copy(update={"logged": logged})
 
 
 @dataclass(frozen=True)
@@ -96,13 +112,14 @@ class _Base:
     files: list[str]  # scenario files to compare with
     trained: TrainedPolicy | None = None
     prior: str = RULE  # prior of the policy's training
+    mined: Mined | None = None  # the log that it was mined from, if that is at hand
 
 
 def _base(settings: Settings, options: WhatIfOptions, say: Say) -> _Base:
     """Return the unchanged process: the checkpoint's, else the first scenario or the one in the settings."""
     files = [settings.config.scenario, *options.further_scenarios] if settings.is_flag("scenario") else []
     if options.checkpoint:
-        others = [name for name in ("simulator", "simulator_options", "event_log") if settings.is_flag(name)]
+        others = [name for name in ("simulator", "simulator_options") if settings.is_flag(name)]
         if others:
             flag = others[0].removesuffix("s").replace("_", "-")
             raise UserError(f"--{flag}: the process as it is is that of --checkpoint; leave out one of the two.")
@@ -113,7 +130,8 @@ def _base(settings: Settings, options: WhatIfOptions, say: Say) -> _Base:
         simulator = from_source(source, {})
         trained = trained_policy(tensors, metadata)
         trained = replace(trained, spec=spec_on(trained.spec, simulator))
-        return _Base(simulator.scenario, files, trained, simulator.prior)
+        mined = log_of_run(settings, Path(options.checkpoint), simulator.scenario, say)
+        return _Base(simulator.scenario, files, trained, simulator.prior, mined)
     if files:
         return _Base(find_scenario(files[0]), files[1:])
     loaded = load_configured(settings.config, say)
@@ -121,7 +139,8 @@ def _base(settings: Settings, options: WhatIfOptions, say: Say) -> _Base:
         say(line)
     if not isinstance(loaded.simulator, ProcessSimulator):
         raise UserError("--mode whatif changes scenarios; SIMULATOR has to be process.")
-    return _Base(loaded.simulator.scenario, [])
+    log = loaded.simulator.hooks.log if isinstance(loaded.simulator.hooks, ProcessHooks) else None
+    return _Base(loaded.simulator.scenario, [], mined=Mined(log, settings.config.log_arrivals) if log else None)
 
 
 def _heuristics(simulator: ProcessSimulator, policies: str | None, with_policy: bool) -> list[str]:

@@ -1,5 +1,6 @@
 """Plays policies and heuristics on a scenario and on changed ones, with the same random streams."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
@@ -8,12 +9,13 @@ from typing import Any
 from longstride.policies.make_spec import spec_on
 from longstride.process.changes.alike import same_sizes
 from longstride.process.kernel.policy_prior import RULE
+from longstride.process.resamples.interval import LogError, effect_of, interval
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.simulator import ProcessSimulator
 from longstride.process.whatif.reuse import why_not
-from longstride.training.evaluation.comparison import Verdict, compare
+from longstride.training.evaluation.comparison import Verdict, compare, word_of
 from longstride.training.evaluation.compiled import CompiledPlayer, Records
-from longstride.training.evaluation.evaluate import Evaluation, best_heuristic
+from longstride.training.evaluation.evaluate import Evaluation, best_heuristic, paired_values
 from longstride.training.evaluation.trained_policy import TrainedPolicy
 
 TRAINED = "trained"
@@ -37,6 +39,7 @@ class Played:
     simulator: ProcessSimulator
     result: Evaluation
     not_reused: str = ""  # why the trained policy did not play; empty if it did, or if there is none
+    log_error: LogError | None = None  # what the size of the log adds to the error of this change; None if unknown
 
     @property
     def best(self) -> str:
@@ -96,11 +99,29 @@ def play_variants(
 
 
 def across(first: tuple[Played, str], second: tuple[Played, str]) -> Verdict | None:
-    """Compare a policy on one scenario with a policy on another, episode by episode; None without common episodes."""
+    """Compare a policy on one scenario with a policy on another, episode by episode; None without common episodes.
+
+    The interval holds the error of the log, where one of the scenarios has it. The logged habits show that error, and
+    it is taken to be the same share of the means of every policy.
+    """
     names = [f"{policy}, {played.variant.name}" for played, policy in (first, second)]
     if names[0] == names[1]:
         return None
     records: dict[str, Records] = {
         name: played.result.records[policy] for name, (played, policy) in zip(names, (first, second), strict=True)
     }
-    return compare(Evaluation(first[0].result.episodes, records), first[0].simulator, names[0], names[1])
+    verdict = compare(Evaluation(first[0].result.episodes, records), first[0].simulator, names[0], names[1])
+    error = first[0].log_error or second[0].log_error
+    if verdict is None or error is None or not (verdict.value > 0.0 and verdict.other > 0.0):
+        return verdict
+    changed, unchanged = paired_values(records[names[0]], records[names[1]], first[0].simulator.main_metric)
+    found = interval(effect_of(changed, unchanged), error)
+    low, high = (verdict.other * math.expm1(end) for end in (found.low, found.high))
+    half = (high - low) / 2
+    parts = {
+        "the size of the log": found.of_log * half,
+        "its mining": found.of_mining * half,
+        "the number of episodes": found.of_episodes * half,
+    }
+    lower_is_better = first[0].simulator.main_metric_lower_is_better
+    return replace(verdict, word=word_of(low, high, lower_is_better), low=low, high=high, parts=parts)

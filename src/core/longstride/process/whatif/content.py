@@ -8,7 +8,7 @@ from longstride.process.fidelity.base import NOT_JUDGED
 from longstride.process.fidelity.base import Base as LogBase
 from longstride.process.whatif.compare import Played, across
 from longstride.process.whatif.equivalent import Equivalent
-from longstride.text import format_number, scale_of
+from longstride.text import format_half, format_number, scale_of
 from longstride.training.evaluation.evaluate import summarise
 
 Cells = tuple[str, list[str], list[list[str]]]
@@ -30,8 +30,8 @@ def cells(played: Sequence[Played], judged: bool = True) -> Cells:
     def cell(mean: dict[str, Any] | None) -> str:
         if mean is None:
             return "-"
-        half = (mean["high"] - mean["low"]) / 2
-        return f"{format_number(mean['mean'] * scale.factor)} ± {format_number(half * scale.factor, 2)}"
+        value, half = (scale.factor * number for number in (mean["mean"], (mean["high"] - mean["low"]) / 2))
+        return f"{format_number(value)} ± {format_half(half, value)}"
 
     rows = [[name, *(cell(means.get((i, name))) for i in range(len(played)))] for name in _names(played)]
     rows.append(["people", *(str(people_at_work(of.variant.scenario)) for of in played)])

@@ -23,12 +23,15 @@ def _add_flags(group: "Group") -> None:
     group.add_argument("--change", action="append", metavar="TEXT", help=change)
     cost = "cost of a person for the length of an episode"
     group.add_argument("--cost-per-person", type=float, metavar="AMOUNT", help=cost)
+    resamples = "logs drawn from the weeks of the event log, for intervals that hold its size; 0 for none (default: 20)"
+    group.add_argument("--resamples", type=int, metavar="N", help=resamples)
     add_no_report(group)
 
 
 def _run(call: Call) -> int:
     from longstride.api.report import wants_report
     from longstride.process.whatif.command import WhatIfOptions, run_whatif
+    from longstride.process.whatif.log_errors import RESAMPLES
 
     own = call.own
     options = WhatIfOptions(
@@ -38,6 +41,7 @@ def _run(call: Call) -> int:
         further_scenarios=own.get("further_scenarios") or [],
         cost=own["cost_per_person"] or 0.0,
         report=wants_report(own["no_report"]),
+        resamples=RESAMPLES if own["resamples"] is None else own["resamples"],
     )
     return run_whatif(call.settings, options, call.console, call.say)
 

@@ -52,7 +52,12 @@ def last_check(
         seed: seed of the random streams.
         threads: threads that play, which change no result.
         remedy: what to do if the policy is worse, a sentence.
+
+    Returns:
+        The sentences; only the reason where the simulator withholds its verdicts.
     """
+    if withheld := simulator.hooks.withheld(simulator):
+        return [withheld]
     names = [name for name in simulator.heuristics if name != _NOT_PLAYED]
     player, result = CompiledPlayer(short, policy.spec, threads, tuple(names)), Evaluation(EPISODES, seed=seed)
     params = {"trained": policy.actor_params, "untrained": policy.untrained_params}

@@ -1,14 +1,15 @@
 """Better, worse, or no difference shown: a policy against another one, episode by episode on the same streams."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any, Literal
 
 import numpy as np
 
 from longstride.simulators.simulator import Simulator
-from longstride.text import format_number, in_words, scale_of
+from longstride.text import ROUNDING, format_half, format_number, in_words, scale_of
 from longstride.training.evaluation.evaluate import Evaluation, best_heuristic, paired_values
 from longstride.training.evaluation.statistics import paired_difference
 
@@ -31,6 +32,7 @@ class Verdict:
     difference: float  # mean of policy minus other, in the metric's unit
     low: float  # lower end of its 95 % interval, Student's t over the pairs
     high: float  # upper end
+    parts: Mapping[str, float] = field(default_factory=dict)  # half of the interval by source; none: episodes alone
 
     def percent(self, difference: float) -> float | None:
         """Return a difference in per cent of the other policy; None unless both means are positive.
@@ -43,16 +45,19 @@ class Verdict:
         """Return the JSON values: the verdict, the difference and its interval in units and in per cent."""
         ends = {"difference": self.difference, "low": self.low, "high": self.high}
         percents = {f"{name}_percent": self.percent(value) for name, value in ends.items()}
-        return {"verdict": self.word, "against": self.against, "unit": self.unit, **ends, **percents}
+        parts = {"parts": dict(self.parts)} if self.parts else {}
+        return {"verdict": self.word, "against": self.against, "unit": self.unit, **ends, **percents, **parts}
 
     @property
     def short(self) -> str:
         """The word and the difference with half its interval: in per cent, else in units, such as ``-25 ± 1.4 %``."""
         half, percent = (self.high - self.low) / 2, self.percent(self.difference)
+        if self._is_none:
+            return self.word
         if percent is None:
             scale = scale_of(self.unit, self.difference)
             return f"{self.word}: {_signed(self.difference * scale.factor)} ± {scale.show(half, 2)}"
-        return f"{self.word}: {_signed(percent)} ± {format_number(100.0 * half / self.other, 2)} %"
+        return f"{self.word}: {_signed(percent)} ± {format_half(100.0 * half / self.other, percent)} %"
 
     def means(self, name: str = "") -> str:
         """Return both means, such as ``5.6 h against 7.5 h mean cycle time``; a name stands behind the other one."""
@@ -64,6 +69,8 @@ class Verdict:
     @property
     def long(self) -> str:
         """The difference with its 95 % interval, in per cent and in units."""
+        if self._is_none:
+            return "no difference in any episode; paired"
         scale, percents = scale_of(self.unit, self.other), [self.percent(number) for number in self._numbers]
         largest = max(map(abs, self._numbers))
         if largest * scale.factor < _SMALL:  # seconds of a cycle time in days
@@ -73,7 +80,21 @@ class Verdict:
         if not share:
             return f"{mean}{scale.suffix}, 95 % interval {low} to {high}{scale.suffix}; paired"
         units = f"{mean}{scale.suffix}, {low} to {high}{scale.suffix}"
-        return f"{share} %, 95 % interval {least} to {most} %; {units}; paired"
+        return f"{share} %, 95 % interval {least} to {most} %; {units}; paired{self._sources}"
+
+    @property
+    def _sources(self) -> str:
+        """The parts of half the interval, in points of per cent."""
+        if not self.parts:
+            return ""
+        points = {name: 100.0 * half / self.other for name, half in self.parts.items()}
+        named = ", ".join(f"{half:.1f} from {name}" for name, half in points.items())
+        return f"; of the ±{sum(points.values()):.1f} points, {named}"
+
+    @property
+    def _is_none(self) -> bool:
+        """Whether both are the same in all episodes."""
+        return not any(self._numbers)
 
     @property
     def _numbers(self) -> tuple[float, float, float]:
@@ -94,12 +115,19 @@ def compare(result: Evaluation, simulator: Simulator, policy: str, against: str,
     if len(values) < 2 or isinstance(values[0], list):
         return None
     difference = paired_difference(values, others)
-    low, high = difference.low or 0.0, difference.high or 0.0  # None only for a single pair
-    above, below = low > 0, high < 0
-    better, worse = (below, above) if simulator.main_metric_lower_is_better else (above, below)
-    word: Word = "better" if better else "worse" if worse else "no difference shown"
     means = fmean(values), fmean(others)
-    return Verdict(metric, simulator.unit_of(metric), against, word, *means, difference.value, low, high)
+    numbers = difference.value, difference.low or 0.0, difference.high or 0.0  # None only for a single pair
+    rounding = ROUNDING * max(map(abs, means))
+    found, low, high = numbers if max(map(abs, numbers)) > rounding else (0.0, 0.0, 0.0)
+    word = word_of(low, high, simulator.main_metric_lower_is_better)
+    return Verdict(metric, simulator.unit_of(metric), against, word, *means, found, low, high)
+
+
+def word_of(low: float, high: float, lower_is_better: bool) -> Word:
+    """Return what an interval of a difference shows."""
+    above, below = low > 0, high < 0
+    better, worse = (below, above) if lower_is_better else (above, below)
+    return "better" if better else "worse" if worse else "no difference shown"
 
 
 def verdicts(result: Evaluation, simulator: Simulator) -> dict[str, Verdict]:

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from longstride.simulators.simulator import Simulator
-from longstride.text import Scale, format_number, in_words, scale_of
+from longstride.text import Scale, format_half, format_number, in_words, scale_of
 from longstride.training.evaluation.comparison import kind_of, verdicts
 from longstride.training.evaluation.evaluate import Evaluation, best_heuristic
 
@@ -152,4 +152,4 @@ def _cell(value: dict[str, float] | None, scale: Scale) -> str:
     if value is None:
         return "-"
     mean, half = value["mean"] * scale.factor, (value["high"] - value["low"]) / 2 * scale.factor
-    return f"{format_number(mean)} ± {format_number(half, 2)}"
+    return f"{format_number(mean)} ± {format_half(half, mean)}"

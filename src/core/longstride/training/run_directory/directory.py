@@ -32,6 +32,8 @@ class RunDirectory:
         self.acting = self.path / "acting.json"  # whether the policy does better by draws, as an evaluation has shown
         self.whatif = self.path / "whatif.json"  # result of --mode whatif
         self.whatif_scenarios = self.path / "whatif"  # folder of the scenarios that it made of changes
+        self.backtest = self.path / "backtest.json"  # result of --mode backtest
+        self.backtest_report = self.path / "backtest.md"  # the same as Markdown
         self.export = self.path / "export"  # folder of --mode export
         self.messages = self.path / "messages.log"  # what could not be printed
         self.lock = self.path / "run.lock"  # file that the training process locks

@@ -27,6 +27,8 @@ _FILES = (
         "acting.json",
         "evaluation-*-episodes.json",
         "whatif.json",
+        "backtest.json",
+        "backtest.md",
     ),
     *("checkpoints/last/iteration-*.json", "checkpoints/last/iteration-*.safetensors"),
     *("checkpoints/best/iteration-*.json", "checkpoints/best/iteration-*.safetensors"),

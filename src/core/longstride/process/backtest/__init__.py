@@ -1,0 +1,1 @@
+"""``--mode backtest``: mines the first part of a log and predicts the rest of it."""

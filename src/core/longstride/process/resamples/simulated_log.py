@@ -1,0 +1,48 @@
+"""A log that a mined scenario writes: mined again, it shows what mining itself gets wrong."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from longstride.process.event_logs.event_log import EventLog, compact
+from longstride.process.event_logs.pauses import no_pauses
+from longstride.process.event_logs.reading.collect import Coded
+from longstride.process.kernel.parameters import build_parameters
+from longstride.process.mining.delays.play_logged import as_long_record, play_logged
+from longstride.process.scenario.scenario import Scenario
+
+_HOUR = 3600.0
+_LONGER = 4.0
+"""Length of a simulation that ends all of its cases, as a multiple of the scenario's horizon."""
+
+
+def simulated_log(scenario: Scenario, log: EventLog, seed: int) -> EventLog:
+    """Return as many cases as a log has, as a scenario mined from it plays them under the logged habits.
+
+    Like the log it has no events of cases that wait for their first start, unless the log records arrivals.
+    """
+    parameters, sizes = build_parameters(scenario)
+    record = as_long_record(parameters)
+    record["horizon"] = _LONGER * scenario.horizon.value
+    begin = float(log.clock_start.min()) / _HOUR
+    played = play_logged(record, parameters, sizes, seed, begin=begin, cases=len(log.cases))
+    done = np.isfinite(played.end)
+    order = np.flatnonzero(done)[np.lexsort((played.end[done], played.start[done]))]
+    names, case = np.unique(played.case[order], return_inverse=True)
+    activities = compact(Coded(list(scenario.activities), parameters.node_target[played.node[order]]))
+    people = compact(Coded(list(scenario.resources), played.resource[order]))
+    start, end = (_HOUR * times[order] / scenario.hour for times in (played.start, played.end))
+    return replace(
+        log,
+        cases=tuple(map(str, names)),
+        case=case,
+        activities=tuple(activities.values),
+        activity=activities.code,
+        resources=tuple(people.values),
+        resource=people.code,
+        start=start,
+        end=end,
+        clock_start=start,
+        clock_end=end,
+        pauses=no_pauses(),
+    )
