@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from longstride.process.event_logs.event_log import EventLog
+from longstride.process.mining.batches import Batches
 from longstride.process.mining.case_flow import case_flow, choose_cases, events_of_tasks
 from longstride.process.mining.case_order import order_cases
 from longstride.process.mining.delays.calibration import MIN_CASES, DelayCalibration, LoggedTimes
@@ -31,20 +32,27 @@ EXTERNAL_STEPS = 5
 
 
 def mine_external_delays(
-    log: EventLog, work: WorkedTime, data: dict[str, Any], source: str, calibrate: bool, steps: SlowSteps
+    log: EventLog,
+    work: WorkedTime,
+    batches: Batches,
+    data: dict[str, Any],
+    source: str,
+    calibrate: bool,
+    steps: SlowSteps,
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the keys of a scenario about cases, delays and rosters, and notes.
 
     Args:
         log: event log.
-        work: its working time.
+        work: its working time; that of an event done in a batch is the whole batch's.
+        batches: its batches, from which on tasks wait for people.
         data: the other keys of the scenario.
         source: name of the scenario in messages.
         calibrate: whether simulations calibrate the delays if the log has enough cases.
         steps: notified of each of the ``EXTERNAL_STEPS`` steps.
     """
     steps.next("order of the events of each case")
-    cases, weights = order_cases(log), delay_clock(log)
+    cases, weights = batches.ready(log, order_cases(log)), delay_clock(log)
     steps.next("delays")
     waits, of_case = find_waits(log, cases, weights, work.open_hours), case_weights(log, cases)
     kept = choose_cases(log, cases, of_case)
@@ -59,7 +67,7 @@ def mine_external_delays(
         cycle=((last - first) / HOUR)[log.case[cases.order]],
     )
     steps.next("rosters")
-    plans, in_turn = mine_rosters(log, work.open_hours, pause)
+    plans, in_turn = mine_rosters(log, work.own_hours, pause)
     rosters = {name: plans[name] for name in data["resources"]}
 
     def keys(share: np.ndarray) -> dict[str, Any]:

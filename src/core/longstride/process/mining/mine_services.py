@@ -166,28 +166,35 @@ def _with_mean(hours: np.ndarray, mean: float) -> np.ndarray:
 
 
 def service_distribution(hours: np.ndarray, in_order: np.ndarray | None = None) -> dict[str, Any]:
-    """Return a distribution of 41 quantiles of service times; the last one is set so that the mean is exact.
+    """Return a distribution of 41 quantiles of service times with their mean.
 
-    Straight lines between quantiles lie above the long tail of service times. So the longest time as the last quantile
-    would overstate the work. ``hours`` is float64[n], n >= 1, not negative; ``in_order``, int64[n], is their order if
-    it is known.
+    ``hours`` is float64[n], n >= 1, not negative; ``in_order``, int64[n], is their order if it is known.
     """
     mean = float(hours.mean())
     if mean <= _SHORTEST / 1000:
         return {"distribution": "constant", "mean": _SHORTEST}
-    quantiles = even_quantiles(hours, np.argsort(hours, kind="stable") if in_order is None else in_order)
-    steps = _QUANTILES - 1
-    quantiles[-1] = max(quantiles[-2], 2 * (steps * mean - quantiles[1:-1].sum()) - quantiles[0])
-    quantiles *= mean / table_mean(quantiles)
-    return {"distribution": "quantiles", "quantiles": [_rounded(q) for q in quantiles]}
+    quantiles = quantiles_with_mean(hours, np.argsort(hours, kind="stable") if in_order is None else in_order)
+    return {"distribution": "quantiles", "quantiles": [_rounded(q) for q in quantiles * (mean / table_mean(quantiles))]}
 
 
-def even_quantiles(hours: np.ndarray, in_order: np.ndarray) -> np.ndarray:
-    """Return float64[41], the quantiles of NumPy's default method in even steps, to the bit.
+def quantiles_with_mean(values: np.ndarray, in_order: np.ndarray, count: int = _QUANTILES) -> np.ndarray:
+    """Return float64[count], quantiles in even steps, the last one such that a table of them has the values' mean.
+
+    Straight lines between quantiles lie above a long tail, so the largest value as the last quantile would overstate
+    mean and variance.
+    """
+    quantiles = even_quantiles(values, in_order, count)
+    inner = quantiles[1:-1].sum()
+    quantiles[-1] = max(quantiles[-2], 2 * ((count - 1) * float(values.mean()) - inner) - quantiles[0])
+    return quantiles
+
+
+def even_quantiles(hours: np.ndarray, in_order: np.ndarray, count: int = _QUANTILES) -> np.ndarray:
+    """Return float64[count], the quantiles of NumPy's default method in even steps, to the bit.
 
     An activity's times are scaled for each of its people, which keeps their order. So they are sorted only once.
     """
-    at = np.linspace(0.0, 1.0, _QUANTILES) * (len(hours) - 1)
+    at = np.linspace(0.0, 1.0, count) * (len(hours) - 1)
     below = np.floor(at).astype(np.int64)
     low = hours[in_order[below]]
     high, part = hours[in_order[np.minimum(below + 1, len(hours) - 1)]], at - below
