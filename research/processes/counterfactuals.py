@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src" / "core"))
 from longstride.process.changes.apply import apply_changes
 from longstride.process.event_logs.event_log import read_event_log
 from longstride.process.kernel.parameters import build_parameters
+from longstride.process.kernel.service_times import service_mean
 from longstride.process.mining.delays.play_logged import as_long_record, play_logged
 from longstride.process.mining.mine_scenario import mine_scenario
 from longstride.process.scenario.scenario import Scenario
@@ -132,7 +133,7 @@ def measure(engine: ModuleType, name: str, seed: int, options: argparse.Namespac
     cycles = [mean_cycle(scenario, options.episodes) for scenario in scenarios]
     works = {(s.activity): [] for s in mined.scenario.service}
     for s in mined.scenario.service:
-        works[s.activity].append(s.mean if s.mean else float(np.mean(s.quantiles)))
+        works[s.activity].append(service_mean(s))
     return {
         "process": name,
         "seed": seed,

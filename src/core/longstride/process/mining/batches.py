@@ -54,12 +54,7 @@ class Batches(NamedTuple):
         """Return a sentence about each activity with batches."""
         return [
             f"Batches: a person does {self.size[a]} tasks of {log.activities[a]} at a time"
-            + (
-                f", or fewer if the first has waited for {self.longest[a]:.3g} h"
-                if np.isfinite(self.longest[a])
-                else ""
-            )
-            + "."
+            + (f", or fewer after the first has waited {self.longest[a]:.3g} h." if self.longest[a] < np.inf else ".")
             for a in np.flatnonzero(self.size > 1)
         ]
 

@@ -106,11 +106,9 @@ def mine_scenario(
     source = f"the scenario learned from {log.source}"
     external, external_notes = mine_external_delays(log, whole, batches, data, source, calibrate, steps)
     steps.next("check of the scenario")
+    notes = [*notes, *service_notes, *batches.notes(log), *arrival_notes, *external_notes]
     before = [*log.notes, *machine_notes, *_notes_on_time(log, work)]
-    return MinedScenario(
-        parse_scenario(data | external, source),
-        [*before, *notes, *service_notes, *batches.notes(log), *arrival_notes, *external_notes],
-    )
+    return MinedScenario(parse_scenario(data | external, source), [*before, *notes])
 
 
 def automatic_activities(log: EventLog) -> np.ndarray:
