@@ -27,6 +27,9 @@ IDLE_GAP = 2
 BREAK_SHARE = 0.1
 """Share of a resource's days with a record in an hour of the day from which that hour is not a break."""
 
+_OVERTIME = 1.05
+"""Ratio of logged hours to logged open hours up to which work outside of open hours is overtime, not a pause."""
+
 _FEWER, _EVIDENCE = 0.2, 6.0
 """Share of the expected ends below which work rests, and the difference of log-likelihoods that shows it."""
 
@@ -35,7 +38,7 @@ class WorkedTime(NamedTuple):
     """Working time of a log with n events and R resources.
 
     The work of an event is its time within open hours and outside of suspensions, divided by the number of its
-    resource's open records.
+    resource's open records. If hardly any time lies outside of open hours, that is overtime and counts as well.
     """
 
     open_hours: np.ndarray  # bool[168], hours of the week in which the organisation works
@@ -51,12 +54,15 @@ def worked_time(log: EventLog) -> WorkedTime:
     own = np.tile(open_hours, (len(log.resources), 1))
     hours = np.empty(len(work.event))
     end = np.maximum(work.clock_end, work.clock_start)
+    within = float((open_time(open_hours, end) - open_time(open_hours, work.clock_start)).sum())
+    overtime = float((end - work.clock_start).sum()) / HOUR <= _OVERTIME * within
     alone = np.flatnonzero(work.resource < 0)
     hours[alone] = open_time(open_hours, end[alone]) - open_time(open_hours, work.clock_start[alone])
     for r, mine in enumerate(rows_by(work.resource, len(log.resources))):
         if not log.only_dates:
             own[r] &= ~resting_hours(work.clock_start[mine], end[mine], open_hours)
-        hours[mine] = divided_time(own[r], work.clock_start[mine], end[mine])
+        worked = own[r] | (overtime & ~open_hours)
+        hours[mine] = divided_time(worked, work.clock_start[mine], end[mine])
         seen[r] = weeks_seen(work.clock_start[mine], end[mine]) * own[r]
     # Durations are real time. Wall-clock time differs in the night when the clocks change.
     hours = work.total(hours, len(log))
@@ -92,7 +98,7 @@ def find_open_hours(log: EventLog) -> np.ndarray:
     filled = without_short_gaps(np.tile(~_rarest(counts), 3), CLOSED_GAP)[HOURS_PER_WEEK : 2 * HOURS_PER_WEEK]
     work = log.stretches()
     done = people[work.event]
-    return filled & ~resting_hours(work.clock_start[done], work.clock_end[done], filled)
+    return np.asarray(filled & ~resting_hours(work.clock_start[done], work.clock_end[done], filled))
 
 
 def _rarest(counts: np.ndarray) -> np.ndarray:
