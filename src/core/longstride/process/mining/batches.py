@@ -99,7 +99,7 @@ def _longest(log: EventLog, cases: CaseOrder, group: np.ndarray, size: np.ndarra
         full, small = mine & (count >= size[a]), mine & (count < size[a])
         if small.any():
             limit = (start - first)[small].min() / HOUR
-            if ((last - first)[full] <= limit * HOUR).mean() >= _WITHIN:
+            if limit > 0.0 and ((last - first)[full] <= limit * HOUR).mean() >= _WITHIN:
                 longest[a] = limit
     return longest
 

@@ -48,7 +48,7 @@ def mine_rosters(
     for name, mine, records, open_hours in zip(log.resources, events, worked, own_hours, strict=True):
         masks = day_masks(work.clock_start[records], clock_end[records], open_hours)
         counted = (masks[:, 0] > begin) & (masks[:, 0] < end)
-        masks = masks[counted] if counted.any() else masks
+        counted |= ~counted.any()
         if log.only_dates:
             masks[:, 1:] = 1  # all hours of the day
         start = np.unique(log.clock_start[mine])  # a batch of tasks is begun once
@@ -62,7 +62,7 @@ def mine_rosters(
         rosters[name] = [
             plan
             for d in range(7)
-            for plan in _plans_of_day(DAYS[d], hours[weekday == d], int(days[d]), idle if usual[d] else 0.0)
+            for plan in _plans_of_day(DAYS[d], hours[counted & (weekday == d)], int(days[d]), idle if usual[d] else 0.0)
         ]
     return rosters, in_turn
 
