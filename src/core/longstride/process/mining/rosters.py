@@ -13,7 +13,7 @@ import numpy as np
 from longstride.process.event_logs.event_log import EventLog
 from longstride.process.event_logs.grouping import rows_by
 from longstride.process.mining.shifts import changes_shifts, in_shifts
-from longstride.process.mining.working_hours import CLOSED_GAP, HOUR, present_hours, without_short_gaps
+from longstride.process.mining.working_hours import CLOSED_GAP, HOUR, breaks_of, present_hours, without_short_gaps
 from longstride.process.scenario.scenario import DAYS
 
 _RARE = 0.1
@@ -57,7 +57,7 @@ def mine_rosters(
         if changes:
             in_turn.append(name)
         there = _hours_there(weekday, seen, changes, None if pause else start)
-        there &= seen | open_hours.reshape(7, 24)[weekday]
+        there &= seen | ~breaks_of(open_hours).reshape(7, 24)[weekday]
         hours, idle = np.where(usual[weekday][:, None], there, seen), share_without_work(start)
         rosters[name] = [
             plan
@@ -75,7 +75,7 @@ def day_masks(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -> np.
     number = first_hour // 24 + np.arange(len(present))
     seen = present.any(1)
     number, present = number[seen], present[seen]
-    filled = _filled(present) & (present | open_hours.reshape(7, 24)[number % 7])
+    filled = _filled(present) & (present | ~breaks_of(open_hours).reshape(7, 24)[number % 7])
     return np.column_stack([number, filled]).astype(np.int64)
 
 

@@ -94,11 +94,20 @@ def find_open_hours(log: EventLog) -> np.ndarray:
     counts = np.bincount((moments // HOUR).astype(np.int64) % HOURS_PER_WEEK, minlength=HOURS_PER_WEEK)
     if log.only_dates:
         return np.repeat(counts.reshape(7, 24).sum(1) > RARE_SHARE * len(moments), 24)
-    # Three weeks in a row, so that a gap can span the end of the week.
-    filled = without_short_gaps(np.tile(~_rarest(counts), 3), CLOSED_GAP)[HOURS_PER_WEEK : 2 * HOURS_PER_WEEK]
+    filled = _without_short_gaps_of_a_week(~_rarest(counts))
     work = log.stretches()
     done = people[work.event]
     return np.asarray(filled & ~resting_hours(work.clock_start[done], work.clock_end[done], filled))
+
+
+def _without_short_gaps_of_a_week(hours: np.ndarray) -> np.ndarray:
+    # Three weeks in a row, so that a gap can span the end of the week.
+    return without_short_gaps(np.tile(hours, 3), CLOSED_GAP)[HOURS_PER_WEEK : 2 * HOURS_PER_WEEK]
+
+
+def breaks_of(open_hours: np.ndarray) -> np.ndarray:
+    """Return bool[168], the short gaps between ``open_hours``, bool[168]: only those in which work rests are closed."""
+    return _without_short_gaps_of_a_week(open_hours) & ~open_hours
 
 
 def _rarest(counts: np.ndarray) -> np.ndarray:
@@ -209,7 +218,7 @@ def present_hours(
         touched[first - origin] = True
     filled = without_short_gaps(touched, IDLE_GAP)
     if open_hours is not None:
-        filled &= touched | open_hours[(origin + np.arange(len(touched))) % HOURS_PER_WEEK]
+        filled &= touched | ~breaks_of(open_hours)[(origin + np.arange(len(touched))) % HOURS_PER_WEEK]
     if not breaks:
         return origin, filled
     hour = (origin + np.arange(len(touched))) % 24
