@@ -32,6 +32,12 @@ class Batches(NamedTuple):
         batched = self.size[log.activity] > 1
         return np.where(batched, np.bincount(self.group, hours)[self.group], hours)
 
+    def begun(self, log: EventLog) -> np.ndarray:
+        """Return bool[n], the events without those that begin together with another one of their batch."""
+        begun = self.size[log.activity] == 1
+        begun[np.unique(self.group, return_index=True)[1]] = True
+        return begun
+
     def ready(self, log: EventLog, cases: CaseOrder) -> CaseOrder:
         """Return the order of events with the moments at which their batches were ready in place of their own."""
         activity, group = log.activity[cases.order], self.group[cases.order]

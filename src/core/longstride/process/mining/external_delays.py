@@ -67,7 +67,7 @@ def mine_external_delays(
         cycle=((last - first) / HOUR)[log.case[cases.order]],
     )
     steps.next("rosters")
-    plans, in_turn = mine_rosters(log, work.own_hours, pause)
+    plans, in_turn = mine_rosters(log, work.own_hours, pause, batches.begun(log))
     rosters = {name: plans[name] for name in data["resources"]}
 
     def keys(share: np.ndarray) -> dict[str, Any]:

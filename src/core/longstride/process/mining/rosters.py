@@ -31,11 +31,12 @@ _ROUNDS = 200
 
 
 def mine_rosters(
-    log: EventLog, own_hours: np.ndarray, pause: bool
+    log: EventLog, own_hours: np.ndarray, pause: bool, begun: np.ndarray
 ) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
     """Return the rosters of all resources of a log, and the names of resources with changing shifts.
 
-    ``own_hours``, bool[R, 168], are the open hours of each resource; ``pause``: whether tasks rest at the end of duty.
+    ``own_hours``, bool[R, 168], are the open hours of each resource; ``pause`` is whether tasks rest at the end of
+    duty; ``begun``, bool[n], are the events that count as begun: one of each batch.
     """
     # The log may begin in the middle of a day, and at its end people may have no work because no more cases come. So a
     # person without records on these days may be present.
@@ -51,7 +52,7 @@ def mine_rosters(
         counted |= ~counted.any()
         if log.only_dates:
             masks[:, 1:] = 1  # all hours of the day
-        start = np.unique(log.clock_start[mine])  # a batch of tasks is begun once
+        start = log.clock_start[mine[begun[mine]]]
         weekday, seen = masks[:, 0] % 7, masks[:, 1:].astype(np.bool_)
         usual, changes = _usual_days(weekday, days), changes_shifts(start)
         if changes:
@@ -154,7 +155,7 @@ def surely_on_duty(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -
     """
     masks = day_masks(start, end, open_hours)
     seen, begun = masks[:, 1:].astype(np.bool_), np.bincount((start // HOUR).astype(np.int64) % 24, minlength=24)
-    there = _hours_there(masks[:, 0] % 7, seen, changes_shifts(np.unique(start)), start)
+    there = _hours_there(masks[:, 0] % 7, seen, changes_shifts(start), start)
     taking = np.array([_hours_of_taking(day, begun) for day in there])
     taking &= _with_neighbours(there)
     hours = (24 * masks[:, :1] + np.arange(24))[taking]
