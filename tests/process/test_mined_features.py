@@ -80,6 +80,15 @@ def test_a_record_that_fills_a_shift_shows_no_rest():
     assert worked_time(log).hours == pytest.approx(np.full(50, 8.0))
 
 
+def test_hours_without_an_end_by_chance_are_no_rest():
+    rng = np.random.default_rng(3)
+    day, hour = rng.integers(0, 20, 300), rng.uniform(9, 15, 300)
+    start = 24.0 * (day + day // 5 * 2) + hour
+    log = log_of(np.arange(300), [0] * 300, rng.integers(0, 5, 300), start, start + rng.exponential(1.0, 300))
+    work = worked_time(log)
+    assert (work.own_hours == work.open_hours).all()
+
+
 def test_overtime_is_work_where_tasks_do_not_rest():
     log = played(office(False, "full", horizon=40 * 168.0))
     work = worked_time(log)

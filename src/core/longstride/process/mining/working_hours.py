@@ -31,7 +31,8 @@ _OVERTIME = 1.05
 """Ratio of logged hours to logged open hours up to which work outside of open hours is overtime, not a pause."""
 
 _FEWER, _EVIDENCE = 0.2, 6.0
-"""Share of the expected ends below which work rests, and the difference of log-likelihoods that shows it."""
+"""Share of the expected ends below which work rests, and the difference of log-likelihoods that shows it: the rarest
+of a hundred hours of the week may have no end by chance."""
 
 
 class WorkedTime(NamedTuple):
@@ -143,9 +144,8 @@ def resting_hours(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) ->
     # All hours of a gap have the same neighbours.
     expected = np.bincount(after, still_open[gaps] * slower, len(usual))
     seen = np.bincount(after, ends[gaps], len(usual))
-    rests = seen < _FEWER * expected
     likelier = expected - seen + seen * np.log(np.maximum(seen, 1e-9) / np.maximum(expected, 1e-9))
-    nothing[gaps] = rests[after] & bool(likelier[rests].sum() > _EVIDENCE)
+    nothing[gaps] = ((seen < _FEWER * expected) & (likelier > _EVIDENCE))[after]
     return nothing
 
 
