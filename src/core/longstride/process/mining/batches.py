@@ -36,7 +36,7 @@ class Batches(NamedTuple):
         """Return bool[n], the events without those that begin together with another one of their batch."""
         begun = self.size[log.activity] == 1
         begun[np.unique(self.group, return_index=True)[1]] = True
-        return begun
+        return np.asarray(begun)
 
     def ready(self, log: EventLog, cases: CaseOrder) -> CaseOrder:
         """Return the order of events with the moments at which their batches were ready in place of their own."""

@@ -30,7 +30,7 @@ BREAK_SHARE = 0.1
 _OVERTIME = 1.05
 """Ratio of logged hours to logged open hours up to which work outside of open hours is overtime, not a pause."""
 
-_FEWER, _EVIDENCE = 0.2, 6.0
+_FEWER, _EVIDENCE = 0.2, 10.0
 """Share of the expected ends below which work rests, and the difference of log-likelihoods that shows it: the rarest
 of a hundred hours of the week may have no end by chance."""
 
@@ -103,7 +103,7 @@ def find_open_hours(log: EventLog) -> np.ndarray:
 
 def _without_short_gaps_of_a_week(hours: np.ndarray) -> np.ndarray:
     # Three weeks in a row, so that a gap can span the end of the week.
-    return without_short_gaps(np.tile(hours, 3), CLOSED_GAP)[HOURS_PER_WEEK : 2 * HOURS_PER_WEEK]
+    return np.asarray(without_short_gaps(np.tile(hours, 3), CLOSED_GAP)[HOURS_PER_WEEK : 2 * HOURS_PER_WEEK])
 
 
 def breaks_of(open_hours: np.ndarray) -> np.ndarray:
@@ -126,8 +126,8 @@ def resting_hours(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) ->
     went on would also end, at the rate of the hours before and after. So a Poisson number of ends at that rate must be
     much less likely than the observed number. ``start`` and ``end`` are float64[n].
     """
-    first, last = start // HOUR, np.maximum(start, end) // HOUR
-    first, last = first.astype(np.int64), last.astype(np.int64)
+    spans = np.unique(start + 1j * np.maximum(start, end))  # the records of a batch are one observation
+    first, last = (spans.real // HOUR).astype(np.int64), (spans.imag // HOUR).astype(np.int64)
     nothing = np.zeros(HOURS_PER_WEEK, np.bool_)
     if len(first) == 0 or not open_hours.any():
         return nothing
@@ -145,7 +145,11 @@ def resting_hours(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) ->
     expected = np.bincount(after, still_open[gaps] * slower, len(usual))
     seen = np.bincount(after, ends[gaps], len(usual))
     likelier = expected - seen + seen * np.log(np.maximum(seen, 1e-9) / np.maximum(expected, 1e-9))
-    nothing[gaps] = ((seen < _FEWER * expected) & (likelier > _EVIDENCE))[after]
+    likelier[seen >= _FEWER * expected] = 0.0
+    # Gaps that follow the same hour of the day, such as each noon, are evidence together.
+    same = (usual[np.arange(len(usual)) - 1] % 24).astype(np.int64)
+    together = np.bincount(same, likelier, 24)[same]
+    nothing[gaps] = ((likelier > 0.0) & (together > _EVIDENCE))[after]
     return nothing
 
 
