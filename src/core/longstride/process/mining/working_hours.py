@@ -108,7 +108,7 @@ def _without_short_gaps_of_a_week(hours: np.ndarray) -> np.ndarray:
 
 def breaks_of(open_hours: np.ndarray) -> np.ndarray:
     """Return bool[168], the short gaps between ``open_hours``, bool[168]: only those in which work rests are closed."""
-    return _without_short_gaps_of_a_week(open_hours) & ~open_hours
+    return np.asarray(_without_short_gaps_of_a_week(open_hours) & ~open_hours)
 
 
 def _rarest(counts: np.ndarray) -> np.ndarray:
