@@ -49,7 +49,7 @@ def mine_rosters(
     for name, mine, records, open_hours in zip(log.resources, events, worked, own_hours, strict=True):
         masks = day_masks(work.clock_start[records], clock_end[records], open_hours)
         counted = (masks[:, 0] > begin) & (masks[:, 0] < end)
-        counted |= ~counted.any()
+        counted |= (days[masks[:, 0] % 7] == 0) | ~counted.any()
         if log.only_dates:
             masks[:, 1:] = 1  # all hours of the day
         start = log.clock_start[mine[begun[mine]]]
