@@ -68,12 +68,11 @@ def mine_external_delays(
     )
     steps.next("rosters")
     plans, in_turn = mine_rosters(log, work.own_hours, pause, batches.begun(log))
-    rosters = {name: plans[name] for name in data["resources"]}
 
     def keys(share: np.ndarray) -> dict[str, Any]:
         return {
             "flow": case_flow(log, cases, kept, of_case, times.delays(share)),
-            "rosters": rosters,
+            "rosters": {name: plans[name] for name in data["resources"]},
             "at_end_of_duty": "pause" if pause else "finish",
             "delay_clock": [float(f"{w:.{_DIGITS}g}") for w in weights],
         }
@@ -89,7 +88,7 @@ def mine_external_delays(
             moments = FreeMoments(log, cases, weights, work.open_hours)
             share, are_noisy = _blended(moments, times, share, calibration.sampling_error(share, len(log.cases)))
     found = keys(share) | {"waiting": _waiting(log, waits, times, share)}
-    in_turn = [name for name in in_turn if name in rosters]
+    in_turn = [name for name in in_turn if name in data["resources"]]
     unsure = [name for name, unsure_of_it in zip(log.activities, are_noisy, strict=True) if unsure_of_it]
     return found, _notes(log, waits, times, share, pause, in_turn) + _noise_notes(unsure)
 
