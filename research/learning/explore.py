@@ -113,7 +113,18 @@ def trained(
 def table_of(results: list[dict[str, Any]]) -> Table:
     """Return a row for each run; gaps are to the optimum."""
     table = Table(
-        *("problem", "seed", "optimum", "best rule", "its gap", "uniform", "greedy", "gap", "sampled, gap", "delivered"),
+        *(
+            "problem",
+            "seed",
+            "optimum",
+            "best rule",
+            "its gap",
+            "uniform",
+            "greedy",
+            "gap",
+            "sampled, gap",
+            "delivered",
+        ),
         *("entropy: first, least, last", "steps", "s"),
     )
     for result in results:

@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src" / "core"))
 
 from longstride.process.changes.apply import apply_changes
 from longstride.process.event_logs.event_log import EventLog, read_event_log
+from longstride.process.kernel.service_times import service_mean
 from longstride.process.mining.mine_scenario import mine_scenario
 from longstride.process.resamples.play import mean_cycle_times
 
@@ -142,7 +143,7 @@ def measure(engine: ModuleType, name: str, seed: int, options: argparse.Namespac
     cycles = [float(mean_cycle_times(scenario, range(options.episodes)).mean()) for scenario in scenarios]
     works = {(s.activity): [] for s in mined.scenario.service}
     for s in mined.scenario.service:
-        works[s.activity].append(s.mean if s.mean else float(np.mean(s.quantiles)))
+        works[s.activity].append(service_mean(s))
     return {
         "process": name,
         "seed": seed,

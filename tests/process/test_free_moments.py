@@ -125,11 +125,11 @@ def test_united_times_lie_apart():
     assert united([np.zeros((0, 2))]).shape == (0, 2)
 
 
-def test_hours_at_the_end_in_which_nothing_begins_are_overtime():
+def test_hours_in_which_nothing_begins_are_overtime_or_a_break():
     hours, begun = np.zeros(24, np.bool_), np.zeros(24, np.int64)
     hours[8:18] = True
-    begun[8:16] = [40, 30, 0, 30, 30, 30, 30, 30]  # nothing begins at ten either, but that is within the day
+    begun[8:16] = [40, 30, 0, 30, 30, 30, 30, 30]  # nothing begins at ten either
     begun[16] = 1
-    assert np.flatnonzero(without_overtime(hours, begun)).tolist() == list(range(8, 16))
+    assert np.flatnonzero(without_overtime(hours, begun)).tolist() == [8, 9, *range(11, 16)]
     assert (without_overtime(hours, begun // 8) == hours).all()  # too few to tell
     assert not without_overtime(np.zeros(24, np.bool_), begun).any()

@@ -152,6 +152,9 @@ REFUSED = [
     ({"flow": {"seq": [TASK], "and": [TASK]}}, r"flow: expected one of task, seq, xor, and"),
     ({"flow": {"seq": [None]}}, r"flow\.seq\[0\]: expected one of task, seq, xor, and .*not None"),
     (nested(60), r"the flow is nested more than 50 deep"),
+    ({"batches": [{"activity": "X", "size": 2}]}, r"batches\[0\]\.activity: no person does 'X' in the scenario"),
+    ({"batches": [{"activity": "A", "size": 2}] * 2}, r"batches\[0\]: 'A' is listed twice"),
+    ({"batches": [{"activity": "A", "size": 1}]}, r"batches\.0\.size: "),
     # Markov flows
     (markov(to("A"), A=to("A")), r"flow: a case can never end; give some activity on every path a way to null"),
     (markov(to("A")), r"flow\.next: the entry for 'A' is missing; null ends the case"),

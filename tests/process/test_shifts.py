@@ -72,7 +72,9 @@ def test_rosters_of_changing_shifts_have_the_hours_of_one_shift():
     start = np.concatenate([early_and_late, day])
     who = np.repeat([0, 1], [len(early_and_late), len(day)])
     log = log_of(np.arange(len(start)), np.zeros(len(start)), who, start, start + 0.9)
-    rosters, in_turn = mine_rosters(log, np.ones(168, np.bool_), False)
+    rosters, in_turn = mine_rosters(
+        log, np.ones((len(log.resources), 168), np.bool_), False, np.ones(len(log), np.bool_)
+    )
     assert in_turn == ["b0"]
     for name, longest in (("b0", 8.5), ("b1", 8.0)):
         p = np.array([plan["p"] for plan in rosters[name]])

@@ -203,3 +203,12 @@ def test_people_are_found_by_name_group_and_word():
         *("analyst", "analyst", "User", "10909", "Ann")
     ]
     assert typical(ABSTRACT, ["R 1", "R 2"]) == "R 1"
+
+
+def test_the_typical_person_of_a_group_is_no_part_timer():
+    content = scenario_content(DESK)
+    analysts = [name for name in content["resources"] if group_of(name) == "analyst"]
+    usual = typical(DESK, analysts)
+    content["rosters"] = {usual: [{"days": ["Monday"], "p": 1.0, "hours": ["09:00-12:00"]}]}
+    del content["working_hours"][usual]
+    assert typical(parse_scenario(content, "test"), analysts) != usual

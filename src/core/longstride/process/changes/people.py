@@ -4,11 +4,15 @@ import itertools
 import math
 import re
 from collections.abc import Sequence
+from statistics import median_low
 from typing import Any
 
 from longstride.errors import UserError, suggestion
 from longstride.process.kernel.service_times import service_mean
 from longstride.process.scenario.scenario import Scenario
+
+_ALIKE = 0.05
+"""Difference of the hours on duty, as a share, up to which people work alike."""
 
 _IN_BRACKETS = re.compile(r".*\((.+)\)(?: \d+)?")
 _NUMBERED = re.compile(r"(.+?)[ _-]+\d+")
@@ -51,7 +55,8 @@ def find_people(scenario: Scenario, words: str) -> list[str]:
 def typical(scenario: Scenario, names: Sequence[str]) -> str:
     """Return the person of median speed: the mean logarithm of service times over those of the fastest person.
 
-    A person who is never on duty is chosen only if all are.
+    Only people with about the median hours on duty count, so that a group is not judged by a part-timer. A person who
+    is never on duty is chosen only if all are.
     """
     fastest: dict[str, float] = {}
     for entry in scenario.service:
@@ -65,9 +70,19 @@ def typical(scenario: Scenario, names: Sequence[str]) -> str:
         ]
         return sum(logs) / len(logs) if logs else 0.0
 
-    there = [name for name in names if is_at_work(scenario, name)]
-    order = sorted(there or names, key=slowness)
+    there = [name for name in names if is_at_work(scenario, name)] or names
+    hours = [_weekly_hours(scenario, name) for name in there]
+    usual = median_low(hours)
+    order = sorted((n for n, h in zip(there, hours, strict=True) if abs(h - usual) <= _ALIKE * usual), key=slowness)
     return order[(len(order) - 1) // 2]
+
+
+def _weekly_hours(scenario: Scenario, name: str) -> float:
+    """Return the expected hours on duty in a week."""
+    plans = scenario.rosters.get(name)
+    if plans is None:
+        return sum(end - start for start, end in scenario.weekly_hours({name}))
+    return sum(plan.p * len(plan.days) * plan.mask().bit_count() for plan in plans)
 
 
 def people_like(word: str, is_group: bool, one: bool) -> str:

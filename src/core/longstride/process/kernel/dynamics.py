@@ -14,6 +14,7 @@ from longstride.process.kernel.arrivals import draw_arrival
 from longstride.process.kernel.attendance import change_duty, change_shift, feasible, set_available
 from longstride.process.kernel.counter_rng import advance, child, uniform
 from longstride.process.kernel.duty import begin_day, mask_of, note_changes, pause_until_done
+from longstride.process.kernel.queues import FLUSH, enqueue, flush, serve
 from longstride.process.kernel.service_times import service_time
 from longstride.process.kernel.state import CASES_FULL, NONE, OPEN_CASES_FULL, WAITING_FULL
 from longstride.process.kernel.timers import (
@@ -69,6 +70,8 @@ def clear(state, p):  # type: ignore[no-untyped-def]
     for a in range(len(state.queue_length)):
         state.queue_head[a] = state.queue_tail[a] = NONE
         state.queue_length[a] = 0
+        if p.has_batches:
+            state.gathered[a] = 0
     for pair in range(len(state.done)):
         state.done[pair], state.asked[pair] = 0.0, 0
     for i in range(len(state.slot_next)):
@@ -194,7 +197,9 @@ def end_delay(state, p):  # type: ignore[no-untyped-def]
     """Handle the timer that is due: its task joins a queue, or its case continues after an automatic task."""
     case, node, stream = state.timer_case[0], state.timer_node[0], state.timer_stream[0]
     drop_timer(state)
-    if is_automatic(p, node):
+    if node == FLUSH:
+        flush(state, p, case)
+    elif is_automatic(p, node):
         move(state, p, case, p.branch_node[p.node_first[node]], advance(stream))
     else:
         enqueue(state, p, case, node, stream)
@@ -223,31 +228,6 @@ def draw_branch(p, node, u):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def enqueue(state, p, case, node, stream):  # type: ignore[no-untyped-def]
-    """Append a task to its activity's queue."""
-    slot = state.free_slot
-    if slot >= len(state.slot_next):
-        state.overflow = WAITING_FULL
-        return
-    state.free_slot = state.slot_next[slot]
-    state.slot_case[slot], state.slot_node[slot] = case, node
-    state.slot_stream[slot], state.slot_enabled[slot] = stream, state.time
-    state.slot_next[slot] = NONE
-    activity = p.node_target[node]
-    if state.queue_length[activity] == 0:
-        state.queue_head[activity] = slot
-    else:
-        state.slot_next[state.queue_tail[activity]] = slot
-    state.queue_tail[activity] = slot
-    state.queue_length[activity] += 1
-    state.waiting += 1
-    if p.has_delays:
-        state.active[case] += 1
-        if state.active[case] == 1:
-            state.resting -= 1
-
-
-@njit(nogil=True)
 def assign(state, p, pair):  # type: ignore[no-untyped-def]
     """Give the head of an activity's queue to a resource and draw the service time."""
     activity, resource = p.pair_activity[pair], p.pair_resource[pair]
@@ -267,10 +247,12 @@ def assign(state, p, pair):  # type: ignore[no-untyped-def]
         state.finish[resource] = pause_until_done(state, p, resource, state.time, state.work[resource])
     push_busy(state, resource)
     if p.has_delays:
-        case = state.slot_case[slot]
-        state.served[case] += 1
-        if state.served[case] == 1:
-            state.serving += 1
+        serve(state, state.slot_case[slot])
+    if p.has_batches:
+        member = state.work_member[resource] = state.slot_member[slot]
+        while member != NONE:
+            serve(state, state.slot_case[member])
+            member = state.slot_member[member]
     state.slot_next[slot] = state.free_slot
     state.free_slot = slot
 
@@ -292,6 +274,20 @@ def complete(state, p, resource):  # type: ignore[no-untyped-def]
     state.busy_pair[resource] = NONE
     state.finish[resource] = math.inf
     set_available(state, p, resource, state.on_duty[resource])
+    _leave(state, p, case, node, stream)
+    if p.has_batches:
+        slot = state.work_member[resource]
+        while slot != NONE:
+            case, node, stream = state.slot_case[slot], state.slot_node[slot], advance(state.slot_stream[slot])
+            member = state.slot_member[slot]
+            state.slot_next[slot], state.free_slot = state.free_slot, slot
+            _leave(state, p, case, node, stream)
+            slot = member
+
+
+@njit(nogil=True)
+def _leave(state, p, case, node, stream):  # type: ignore[no-untyped-def]
+    """Move a case on from a task that was served."""
     if p.has_delays:
         state.active[case] -= 1
         state.served[case] -= 1

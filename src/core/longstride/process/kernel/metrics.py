@@ -186,8 +186,13 @@ def first_on_duty(p, activity, time):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def fastest_service(p, activity, u):  # type: ignore[no-untyped-def]
-    """Return the least u-quantile of the service times of an activity's pairs; u in [0, 1)."""
+    """Return the least u-quantile of the service times of an activity's pairs; u in [0, 1).
+
+    The time of a batch is drawn for its first case, so the least time of all bounds that of the others.
+    """
     fastest = math.inf
+    if p.has_batches and p.batch_size[activity] > 1:
+        u = 0.0
     for pair in range(p.activity_pairs[activity], p.activity_pairs[activity + 1]):
         fastest = min(fastest, draw_service(p, pair, u))
     return fastest

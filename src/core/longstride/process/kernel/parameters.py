@@ -11,7 +11,7 @@ from longstride.errors import UserError
 from longstride.process.kernel.arrivals import arrival_arrays, expected_cases
 from longstride.process.kernel.duty import roster_arrays
 from longstride.process.kernel.service_times import service_arrays, service_mean
-from longstride.process.kernel.timers import clock_arrays, delay_arrays
+from longstride.process.kernel.timers import batch_arrays, clock_arrays, delay_arrays
 from longstride.process.scenario.calendar import leave_arrays
 from longstride.process.scenario.nodes import TASK
 from longstride.process.scenario.routing import Routing, build_routing
@@ -58,7 +58,7 @@ class Parameters(NamedTuple):
     arrival_kind: int  # POISSON, WEEKLY or REPLAY
     arrival_rates: np.ndarray  # float64[1] or float64[168], cases per time unit
     arrival_times: np.ndarray  # float64[cases] of REPLAY
-    arrival_gaps: np.ndarray  # float64[*], quantiles of the arrivals expected between two, mean 1; one 0 for Poisson
+    arrival_gaps: np.ndarray  # float64[*], quantiles of the expected arrivals between two, mean 1; one 0: Poisson
     arrivals_expected: np.ndarray  # float64[169] of WEEKLY, expected arrivals before each hour of the week
     shift_count: int  # weekly shift changes, C
     shift_times: np.ndarray  # float64[C], time since the week began
@@ -85,6 +85,9 @@ class Parameters(NamedTuple):
     automatic_high: np.ndarray  # float64[A]
     automatic_table: np.ndarray  # float64[*]
     clock_upto: np.ndarray  # float64[169], open time before each hour of the week; one 0 if all time is open
+    has_batches: int  # 1 if some activities are done in batches
+    batch_size: np.ndarray  # int64[A], tasks of a full batch, 1 for activities without
+    batch_longest: np.ndarray  # float64[A], longest time that the first task of a batch waits for others
     has_rosters: int  # 1 if duty is drawn day by day, and for all resources
     pause: int  # 1 if a task rests while its resource is off duty
     roster_first: np.ndarray  # int64[7 R + 1], first plan of each resource and weekday
@@ -179,6 +182,7 @@ def _external(scenario: Scenario) -> dict[str, Any]:
         **delay_arrays("delay_", scenario.delays, scenario.activities),
         **delay_arrays("automatic_", scenario.automatic, scenario.activities),
         **clock_arrays(scenario.delay_clock, scenario.hour),
+        **batch_arrays(scenario.batches, scenario.activities),
         "has_rosters": int(rosters),
         "pause": int(pause),
         **roster_arrays(scenario.rosters if rosters else {}, fixed if rosters else {}, scenario.resources),
@@ -231,7 +235,7 @@ def sizes_of(scenario: Scenario, routing: Routing | None = None) -> Sizes:
     cases = int(expected + 8 * math.sqrt(expected) + 100)
     tokens = int(cases * routing.mean_width + 8 * math.sqrt(cases) * (routing.width - routing.mean_width)) + 1
     waiting = scenario.capacity.waiting_tasks or (tokens if routing.visits else cases * routing.width)
-    timers = tokens if scenario.has_delays else 1
+    timers = tokens * (1 + bool(scenario.batches)) if scenario.has_delays else 1
     task = np.array(routing.kind) == TASK
     visits = float(routing.expected_visits()[task].sum())
     if visits == 0.0:

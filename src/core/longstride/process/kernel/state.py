@@ -23,7 +23,8 @@ def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
     features and 0 at all other times. ``able`` counts the available resources of each activity. ``busy_heap`` holds the
     ``busy`` resources at work. With external delays (``has_delays``), ``active`` counts the tasks of a case that wait
     or are served, and ``served`` those that are served. ``resting`` is the number of open cases without active tasks,
-    ``serving`` the number with served tasks, and ``resting_time`` and ``serving_time`` are their integrals.
+    ``serving`` the number with served tasks, and ``resting_time`` and ``serving_time`` are their integrals. With
+    batches (``queues.py``), ``slot_member`` is the next task of a batch, and ``gathered`` counts the tasks that gather.
 
     Raises:
         UserError: the record would be too large.
@@ -62,6 +63,9 @@ def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
         (np.float64, "timer_time", (sizes.timers,)),
         (np.int64, "timer_case timer_node", (sizes.timers,)),
         (np.uint64, "timer_stream", (sizes.timers,)),
+        (np.int64, "slot_member", (sizes.waiting if parameters.has_batches else 1,)),
+        (np.int64, "gathered gather_head gather_tail", (activities if parameters.has_batches else 1,)),
+        (np.int64, "work_member", (resources if parameters.has_batches else 1,)),
     ]
     size = sum(np.dtype(kind).itemsize * len(names.split()) * math.prod(shape) for kind, names, shape in rows)
     if size > _MOST_BYTES:

@@ -13,7 +13,7 @@ from numba import njit
 
 from longstride.process.kernel.counter_rng import child, uniform
 from longstride.process.kernel.service_times import service_arrays, service_time
-from longstride.process.scenario.schema import Delay, places
+from longstride.process.scenario.schema import Batch, Delay, places
 
 DELAY_STREAM, AUTOMATIC_STREAM = 2**34, 2**35
 _NOTHING = -1
@@ -39,6 +39,15 @@ def clock_arrays(weights: Sequence[float] | None, hour: float) -> dict[str, Any]
     if weights is None:
         return {"clock_upto": np.zeros(1)}
     return {"clock_upto": np.append(0.0, np.cumsum(np.array(weights, np.float64))) * hour}
+
+
+def batch_arrays(batches: Sequence[Batch], activities: Sequence[str]) -> dict[str, Any]:
+    """Return the parameters' fields ``has_batches`` and ``batch...``."""
+    size, longest = np.ones(len(activities), np.int64), np.full(len(activities), math.inf)
+    for batch in batches:
+        a = places(activities)[batch.activity]
+        size[a], longest[a] = batch.size, math.inf if batch.longest is None else batch.longest
+    return {"has_batches": int(bool(batches)), "batch_size": size, "batch_longest": longest}
 
 
 @njit(nogil=True)

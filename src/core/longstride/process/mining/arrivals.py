@@ -7,6 +7,7 @@ import numpy as np
 
 from longstride.process.event_logs.event_log import EventLog
 from longstride.process.kernel.service_times import table_mean
+from longstride.process.mining.mine_services import quantiles_with_mean
 from longstride.process.mining.working_hours import HOUR
 from longstride.process.scenario.scenario import HOURS_PER_WEEK
 
@@ -107,9 +108,11 @@ def gaps(first: np.ndarray, rates: np.ndarray) -> list[float]:
     upto = np.concatenate([[0.0], np.cumsum(rates)])
     weeks, rest = np.divmod(first, HOURS_PER_WEEK)
     expected = weeks * upto[-1] + np.interp(rest, np.arange(HOURS_PER_WEEK + 1), upto)
-    values = np.quantile(np.diff(expected), np.linspace(0.0, 1.0, _QUANTILES))
-    values = values / table_mean(values) if values.max() > 0 else np.ones(_QUANTILES)
-    return [_rounded(value) for value in values]
+    between = np.diff(expected)
+    if between.max() <= 0.0:
+        return [1.0] * _QUANTILES
+    values = quantiles_with_mean(between, _QUANTILES)
+    return [_rounded(value) for value in values / table_mean(values)]
 
 
 def _rounded(value: float) -> float:

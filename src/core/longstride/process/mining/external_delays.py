@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from longstride.process.event_logs.event_log import EventLog
+from longstride.process.mining.batches import Batches
 from longstride.process.mining.case_flow import case_flow, choose_cases, events_of_tasks
 from longstride.process.mining.case_order import order_cases
 from longstride.process.mining.delays.calibration import MIN_CASES, DelayCalibration, LoggedTimes
@@ -31,20 +32,27 @@ EXTERNAL_STEPS = 5
 
 
 def mine_external_delays(
-    log: EventLog, work: WorkedTime, data: dict[str, Any], source: str, calibrate: bool, steps: SlowSteps
+    log: EventLog,
+    work: WorkedTime,
+    batches: Batches,
+    data: dict[str, Any],
+    source: str,
+    calibrate: bool,
+    steps: SlowSteps,
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the keys of a scenario about cases, delays and rosters, and notes.
 
     Args:
         log: event log.
-        work: its working time.
+        work: its working time; that of an event done in a batch is the whole batch's.
+        batches: its batches, from which on tasks wait for people.
         data: the other keys of the scenario.
         source: name of the scenario in messages.
         calibrate: whether simulations calibrate the delays if the log has enough cases.
         steps: notified of each of the ``EXTERNAL_STEPS`` steps.
     """
     steps.next("order of the events of each case")
-    cases, weights = order_cases(log), delay_clock(log)
+    cases, weights = batches.ready(log, order_cases(log)), delay_clock(log)
     steps.next("delays")
     waits, of_case = find_waits(log, cases, weights, work.open_hours), case_weights(log, cases)
     kept = choose_cases(log, cases, of_case)
@@ -59,13 +67,12 @@ def mine_external_delays(
         cycle=((last - first) / HOUR)[log.case[cases.order]],
     )
     steps.next("rosters")
-    plans, in_turn = mine_rosters(log, work.open_hours, pause)
-    rosters = {name: plans[name] for name in data["resources"]}
+    plans, in_turn = mine_rosters(log, work.own_hours, pause, batches.begun(log))
 
     def keys(share: np.ndarray) -> dict[str, Any]:
         return {
             "flow": case_flow(log, cases, kept, of_case, times.delays(share)),
-            "rosters": rosters,
+            "rosters": {name: plans[name] for name in data["resources"]},
             "at_end_of_duty": "pause" if pause else "finish",
             "delay_clock": [float(f"{w:.{_DIGITS}g}") for w in weights],
         }
@@ -81,7 +88,7 @@ def mine_external_delays(
             moments = FreeMoments(log, cases, weights, work.open_hours)
             share, are_noisy = _blended(moments, times, share, calibration.sampling_error(share, len(log.cases)))
     found = keys(share) | {"waiting": _waiting(log, waits, times, share)}
-    in_turn = [name for name in in_turn if name in rosters]
+    in_turn = [name for name in in_turn if name in data["resources"]]
     unsure = [name for name, unsure_of_it in zip(log.activities, are_noisy, strict=True) if unsure_of_it]
     return found, _notes(log, waits, times, share, pause, in_turn) + _noise_notes(unsure)
 

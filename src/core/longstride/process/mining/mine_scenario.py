@@ -13,6 +13,7 @@ from longstride.errors import UserError
 from longstride.process.event_logs.event_log import EventLog
 from longstride.process.event_logs.grouping import rows_by
 from longstride.process.mining.arrivals import mine_arrivals
+from longstride.process.mining.batches import find_batches
 from longstride.process.mining.data_warnings import giant_case
 from longstride.process.mining.external_delays import EXTERNAL_STEPS, mine_external_delays
 from longstride.process.mining.machines import without_machines
@@ -79,7 +80,9 @@ def mine_scenario(
     steps.next("service times")
     pairs, notes = choose_pairs(log, automatic)
     resources = [log.resources[r] for r in np.unique(pairs.resource)]
-    services, service_notes = mine_services(log, work, pairs)
+    batches = find_batches(log)
+    whole = work._replace(hours=batches.whole(log, work.hours))
+    services, service_notes = mine_services(log, whole, pairs)
     arrival_data, arrival_notes = mine_arrivals(log, arrivals)
     data = {
         "schema": "resource-allocation-scenario/1",
@@ -92,6 +95,7 @@ def mine_scenario(
         "activities": list(log.activities),
         "resources": resources,
         "service": services,
+        **batches.keys(log),
     }
     if automatic.any():
         rows = rows_by(log.activity, len(log.activities))
@@ -100,12 +104,11 @@ def mine_scenario(
         data["automatic"] = [{"activity": a} | t for a, t in zip(names, times, strict=True)]
         notes.append(f"No person is needed for {some(names)}: nearly all logged times are zero, or no person does it.")
     source = f"the scenario learned from {log.source}"
-    external, external_notes = mine_external_delays(log, work, data, source, calibrate, steps)
+    external, external_notes = mine_external_delays(log, whole, batches, data, source, calibrate, steps)
     steps.next("check of the scenario")
+    notes = [*notes, *service_notes, *batches.notes(log), *arrival_notes, *external_notes]
     before = [*log.notes, *machine_notes, *_notes_on_time(log, work)]
-    return MinedScenario(
-        parse_scenario(data | external, source), [*before, *notes, *service_notes, *arrival_notes, *external_notes]
-    )
+    return MinedScenario(parse_scenario(data | external, source), [*before, *notes])
 
 
 def automatic_activities(log: EventLog) -> np.ndarray:

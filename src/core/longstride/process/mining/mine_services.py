@@ -169,18 +169,23 @@ def service_distribution(hours: np.ndarray) -> dict[str, Any]:
 
 
 def _table(hours: np.ndarray) -> np.ndarray:
-    """Return float64[41], the quantiles of times relative to their mean, or zeros; their own mean is 1.
-
-    Straight lines between quantiles lie above the long tail of service times. So the longest time as the last quantile
-    would overstate the work, and the last one is set so that the mean is exact.
-    """
-    mean = float(hours.mean())
-    if mean <= _LEAST:
+    """Return float64[41], the quantiles of times relative to their mean, or zeros; their own mean is 1."""
+    if float(hours.mean()) <= _LEAST:
         return np.zeros(_QUANTILES)
-    quantiles = np.quantile(hours, np.linspace(0.0, 1.0, _QUANTILES))
-    steps = _QUANTILES - 1
-    quantiles[-1] = max(quantiles[-2], 2 * (steps * mean - quantiles[1:-1].sum()) - quantiles[0])
+    quantiles = quantiles_with_mean(hours, _QUANTILES)
     return np.asarray(quantiles / table_mean(quantiles))
+
+
+def quantiles_with_mean(values: np.ndarray, count: int) -> np.ndarray:
+    """Return float64[count], quantiles in even steps, the last one such that a table of them has the values' mean.
+
+    Straight lines between quantiles lie above a long tail, so the largest value as the last quantile would overstate
+    mean and variance.
+    """
+    quantiles = np.quantile(values, np.linspace(0.0, 1.0, count))
+    inner = quantiles[1:-1].sum()
+    quantiles[-1] = max(quantiles[-2], 2 * ((count - 1) * float(values.mean()) - inner) - quantiles[0])
+    return np.asarray(quantiles)
 
 
 def _distribution(table: np.ndarray, mean: float) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 from longstride.process.event_logs.event_log import EventLog
 from longstride.process.event_logs.grouping import rows_by
 from longstride.process.mining.shifts import changes_shifts, in_shifts
-from longstride.process.mining.working_hours import CLOSED_GAP, HOUR, present_hours, without_short_gaps
+from longstride.process.mining.working_hours import CLOSED_GAP, HOUR, breaks_of, present_hours, without_short_gaps
 from longstride.process.scenario.scenario import DAYS
 
 _RARE = 0.1
@@ -23,37 +23,47 @@ _OVERTIME, _EXPECTED = 0.05, 7.0
 """Overtime and breaks: events that begin in an hour of the day, as a share of the mean of all hours, are below the
 first value. The mean must reach the second value, so that this is not chance."""
 
+_MOST = 0.99
+"""Share of the starts after which the end of a log begins."""
+
 _P_DECIMALS = 9
 _ROUNDS = 200
 
 
 def mine_rosters(
-    log: EventLog, open_hours: np.ndarray, pause: bool
+    log: EventLog, own_hours: np.ndarray, pause: bool, begun: np.ndarray
 ) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
     """Return the rosters of all resources of a log, and the names of resources with changing shifts.
 
-    ``open_hours``, bool[168], are the open hours of the week; ``pause`` is whether tasks rest at the end of duty.
+    ``own_hours``, bool[R, 168], are the open hours of each resource; ``pause`` is whether tasks rest at the end of
+    duty; ``begun``, bool[n], are the events that count as begun: one of each batch.
     """
-    begin, end = log.clock_start.min() // (24 * HOUR), log.clock_end.max() // (24 * HOUR)
-    # The log may begin and end in the middle of a day, so a person without records on these days may be present.
+    # The log may begin in the middle of a day, and at its end people may have no work because no more cases come. So a
+    # person without records on these days may be present.
+    begin, end = log.clock_start.min() // (24 * HOUR), np.quantile(log.clock_start, _MOST) // (24 * HOUR)
     days = np.bincount(np.arange(int(begin) + 1, int(end)) % 7, minlength=7)
     rosters, in_turn, work = {}, [], log.stretches()
     clock_end, resources = np.maximum(work.clock_end, work.clock_start), len(log.resources)
     worked = rows_by(work.resource, resources)
-    for name, mine, records in zip(log.resources, rows_by(log.resource, resources), worked, strict=True):
+    events = rows_by(log.resource, resources)
+    for name, mine, records, open_hours in zip(log.resources, events, worked, own_hours, strict=True):
         masks = day_masks(work.clock_start[records], clock_end[records], open_hours)
+        counted = (masks[:, 0] > begin) & (masks[:, 0] < end)
+        counted |= (days[masks[:, 0] % 7] == 0) | ~counted.any()
         if log.only_dates:
             masks[:, 1:] = 1  # all hours of the day
+        start = log.clock_start[mine[begun[mine]]]
         weekday, seen = masks[:, 0] % 7, masks[:, 1:].astype(np.bool_)
-        usual, changes = _usual_days(weekday, days), changes_shifts(log.clock_start[mine])
+        usual, changes = _usual_days(weekday, days), changes_shifts(start)
         if changes:
             in_turn.append(name)
-        there = _hours_there(weekday, seen, changes, None if pause else log.clock_start[mine])
-        hours, idle = np.where(usual[weekday][:, None], there, seen), share_without_work(log.clock_start[mine])
+        there = _hours_there(weekday, seen, changes, None if pause else start)
+        there &= seen | ~breaks_of(open_hours).reshape(7, 24)[weekday]
+        hours, idle = np.where(usual[weekday][:, None], there, seen), share_without_work(start)
         rosters[name] = [
             plan
             for d in range(7)
-            for plan in _plans_of_day(DAYS[d], hours[weekday == d], int(days[d]), idle if usual[d] else 0.0)
+            for plan in _plans_of_day(DAYS[d], hours[counted & (weekday == d)], int(days[d]), idle if usual[d] else 0.0)
         ]
     return rosters, in_turn
 
@@ -65,7 +75,9 @@ def day_masks(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -> np.
     present = np.pad(present, (0, -len(present) % 24)).reshape(-1, 24)
     number = first_hour // 24 + np.arange(len(present))
     seen = present.any(1)
-    return np.column_stack([number[seen], _filled(present[seen])]).astype(np.int64)
+    number, present = number[seen], present[seen]
+    filled = _filled(present) & (present | ~breaks_of(open_hours).reshape(7, 24)[number % 7])
+    return np.column_stack([number, filled]).astype(np.int64)
 
 
 def _filled(days: np.ndarray) -> np.ndarray:
@@ -101,7 +113,7 @@ def _hours_there(weekday: np.ndarray, seen: np.ndarray, changes: bool, start: np
     """Return bool[k, 24], the hours of a person's presence on each day, with changing shifts or without.
 
     ``start``, float64[n], are the times at which its records begin, None if tasks rest at the end of duty. If they do
-    not rest, hours at the end of a day without a start are overtime.
+    not rest, hours without a start are overtime or a break.
     """
     there = _usual_hours(weekday, seen)
     if changes:
@@ -115,16 +127,13 @@ def _hours_there(weekday: np.ndarray, seen: np.ndarray, changes: bool, start: np
 
 
 def without_overtime(hours: np.ndarray, begun: np.ndarray) -> np.ndarray:
-    """Return ``hours``, bool[24], without hours at both ends in which hardly any event begins.
+    """Return ``hours``, bool[24], without those in which hardly any event begins: overtime and breaks.
 
     ``begun``, int64[24], are the events that begin in each hour. Those at the beginning of a day are overtime of the
     night before.
     """
     taking = _hours_of_taking(hours, begun)
-    if not taking.any():
-        return hours
-    at = np.flatnonzero(taking)
-    return np.asarray(hours & (np.arange(24) >= at[0]) & (np.arange(24) <= at[-1]))
+    return taking if taking.any() else hours
 
 
 def _hours_of_taking(hours: np.ndarray, begun: np.ndarray) -> np.ndarray:

@@ -27,15 +27,23 @@ IDLE_GAP = 2
 BREAK_SHARE = 0.1
 """Share of a resource's days with a record in an hour of the day from which that hour is not a break."""
 
+_OVERTIME = 1.05
+"""Ratio of logged hours to logged open hours up to which work outside of open hours is overtime, not a pause."""
+
+_FEWER, _EVIDENCE = 0.2, 10.0
+"""Share of the expected ends below which work rests, and the difference of log-likelihoods that shows it: the rarest
+of a hundred hours of the week may have no end by chance."""
+
 
 class WorkedTime(NamedTuple):
     """Working time of a log with n events and R resources.
 
     The work of an event is its time within open hours and outside of suspensions, divided by the number of its
-    resource's open records.
+    resource's open records. If hardly any time lies outside of open hours, that is overtime and counts as well.
     """
 
     open_hours: np.ndarray  # bool[168], hours of the week in which the organisation works
+    own_hours: np.ndarray  # bool[R, 168], the same without the hours in which a resource's open records rest
     hours: np.ndarray  # float64[n], work of each event in hours
     seen: np.ndarray  # int64[R, 168], weeks in which each resource has a record in that (open) hour of the week
 
@@ -44,19 +52,25 @@ def worked_time(log: EventLog) -> WorkedTime:
     """Return the working time of a log."""
     open_hours, work = find_open_hours(log), log.stretches()
     seen = np.zeros((len(log.resources), HOURS_PER_WEEK), np.int64)
+    own = np.tile(open_hours, (len(log.resources), 1))
     hours = np.empty(len(work.event))
     end = np.maximum(work.clock_end, work.clock_start)
+    within = float((open_time(open_hours, end) - open_time(open_hours, work.clock_start)).sum())
+    overtime = float((end - work.clock_start).sum()) / HOUR <= _OVERTIME * within
     alone = np.flatnonzero(work.resource < 0)
     hours[alone] = open_time(open_hours, end[alone]) - open_time(open_hours, work.clock_start[alone])
     for r, mine in enumerate(rows_by(work.resource, len(log.resources))):
-        hours[mine] = divided_time(open_hours, work.clock_start[mine], end[mine])
-        seen[r] = weeks_seen(work.clock_start[mine], end[mine]) * open_hours
+        if not log.only_dates:
+            own[r] &= ~resting_hours(work.clock_start[mine], end[mine], open_hours)
+        worked = own[r] | (overtime & ~open_hours)
+        hours[mine] = divided_time(worked, work.clock_start[mine], end[mine])
+        seen[r] = weeks_seen(work.clock_start[mine], end[mine]) * own[r]
     # Durations are real time. Wall-clock time differs in the night when the clocks change.
     hours = work.total(hours, len(log))
     clock = work.total((end - work.clock_start) / HOUR, len(log))
     share = np.divide(hours, clock, out=np.ones(len(log)), where=clock > 0)
     duration = work.total((work.end - work.start) / HOUR, len(log))
-    return WorkedTime(open_hours, np.where(share > 0, share, 1.0) * duration, seen)
+    return WorkedTime(open_hours, own, np.where(share > 0, share, 1.0) * duration, seen)
 
 
 def of_people(log: EventLog) -> np.ndarray:
@@ -72,7 +86,8 @@ def of_people(log: EventLog) -> np.ndarray:
 def find_open_hours(log: EventLog) -> np.ndarray:
     """Return bool[168], the hours of the week with starts and ends of people's events.
 
-    The rarest hours are left out and short gaps are filled. A log without hours has whole days.
+    The rarest hours are left out and short gaps are filled, unless work rests in them. A log without hours has whole
+    days.
     """
     people = of_people(log)
     # The day of a log without hours ends at 24:00, which is not a moment of the next day.
@@ -80,12 +95,77 @@ def find_open_hours(log: EventLog) -> np.ndarray:
     counts = np.bincount((moments // HOUR).astype(np.int64) % HOURS_PER_WEEK, minlength=HOURS_PER_WEEK)
     if log.only_dates:
         return np.repeat(counts.reshape(7, 24).sum(1) > RARE_SHARE * len(moments), 24)
-    order = np.argsort(counts, kind="stable")
-    rare = np.cumsum(counts[order]) <= RARE_SHARE * len(moments)
-    is_open = np.ones(HOURS_PER_WEEK, np.bool_)
-    is_open[order[rare]] = False
+    filled = _without_short_gaps_of_a_week(~_rarest(counts))
+    work = log.stretches()
+    done = people[work.event]
+    return np.asarray(filled & ~resting_hours(work.clock_start[done], work.clock_end[done], filled))
+
+
+def _without_short_gaps_of_a_week(hours: np.ndarray) -> np.ndarray:
     # Three weeks in a row, so that a gap can span the end of the week.
-    return without_short_gaps(np.tile(is_open, 3), CLOSED_GAP)[HOURS_PER_WEEK : 2 * HOURS_PER_WEEK]
+    return np.asarray(without_short_gaps(np.tile(hours, 3), CLOSED_GAP)[HOURS_PER_WEEK : 2 * HOURS_PER_WEEK])
+
+
+def breaks_of(open_hours: np.ndarray) -> np.ndarray:
+    """Return bool[168], the short gaps between ``open_hours``, bool[168]: only those in which work rests are closed."""
+    return np.asarray(_without_short_gaps_of_a_week(open_hours) & ~open_hours)
+
+
+def _rarest(counts: np.ndarray) -> np.ndarray:
+    """Return bool[168], the hours with the fewest moments, which together hold at most a small share of them."""
+    order = np.argsort(counts, kind="stable")
+    rare = np.zeros(HOURS_PER_WEEK, np.bool_)
+    rare[order[np.cumsum(counts[order]) <= RARE_SHARE * counts.sum()]] = True
+    return rare
+
+
+def resting_hours(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -> np.ndarray:
+    """Return bool[168], the ``open_hours``, bool[168], in which records stay open but work rests, such as at noon.
+
+    Hardly any record begins or ends in such an hour. That alone may be a shift that one record fills. But work that
+    went on would also end, at the rate of the hours before and after. So a Poisson number of ends at that rate must be
+    much less likely than the observed number. ``start`` and ``end`` are float64[n].
+    """
+    spans = np.unique(start + 1j * np.maximum(start, end))  # the records of a batch are one observation
+    first, last = (spans.real // HOUR).astype(np.int64), (spans.imag // HOUR).astype(np.int64)
+    nothing = np.zeros(HOURS_PER_WEEK, np.bool_)
+    if len(first) == 0 or not open_hours.any():
+        return nothing
+    rare = open_hours & _rarest(_by_hour(first) + _by_hour(last))
+    at = np.flatnonzero(open_hours)
+    usual = at[~rare[at]]
+    if len(usual) in (0, len(at)):
+        return nothing
+    still_open, ends = _open_at_the_hour(first, last), _by_hour(last[last > first])
+    rate = np.divide(ends, still_open, out=np.zeros(HOURS_PER_WEEK), where=still_open > 0)
+    gaps = np.flatnonzero(rare)
+    after = np.searchsorted(usual, gaps) % len(usual)
+    slower = np.minimum(rate[usual[after - 1]], rate[usual[after]])
+    # All hours of a gap have the same neighbours.
+    expected = np.bincount(after, still_open[gaps] * slower, len(usual))
+    seen = np.bincount(after, ends[gaps], len(usual))
+    likelier = expected - seen + seen * np.log(np.maximum(seen, 1e-9) / np.maximum(expected, 1e-9))
+    likelier[seen >= _FEWER * expected] = 0.0
+    # Gaps that follow the same hour of the day, such as each noon, are evidence together.
+    same = (usual[np.arange(len(usual)) - 1] % 24).astype(np.int64)
+    together = np.bincount(same, likelier, 24)[same]
+    nothing[gaps] = ((likelier > 0.0) & (together > _EVIDENCE))[after]
+    return nothing
+
+
+def _by_hour(hours: np.ndarray) -> np.ndarray:
+    return np.bincount(hours % HOURS_PER_WEEK, minlength=HOURS_PER_WEEK)
+
+
+def _open_at_the_hour(first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """Return int64[168], how many records are open at the beginning of each hour of the week, in all weeks.
+
+    ``first`` and ``last``, int64[n], are the hours in which each record begins and ends.
+    """
+    origin = int(first.min()) // HOURS_PER_WEEK * HOURS_PER_WEEK
+    count = (int(last.max()) - origin) // HOURS_PER_WEEK * HOURS_PER_WEEK + HOURS_PER_WEEK + 1
+    change = np.bincount(first - origin + 1, minlength=count + 1) - np.bincount(last - origin + 1, minlength=count + 1)
+    return np.asarray(np.cumsum(change)[: count - 1].reshape(-1, HOURS_PER_WEEK).sum(0))
 
 
 def open_time(open_hours: np.ndarray, clock: np.ndarray) -> np.ndarray:
@@ -141,6 +221,8 @@ def present_hours(
         touched &= open_hours[(origin + np.arange(len(touched))) % HOURS_PER_WEEK]
         touched[first - origin] = True
     filled = without_short_gaps(touched, IDLE_GAP)
+    if open_hours is not None:
+        filled &= touched | ~breaks_of(open_hours)[(origin + np.arange(len(touched))) % HOURS_PER_WEEK]
     if not breaks:
         return origin, filled
     hour = (origin + np.arange(len(touched))) % 24

@@ -11,12 +11,14 @@ from pydantic import Field
 from longstride.errors import UserError
 from longstride.process.scenario.calendar import Absence, Moment, problems_of_calendar
 from longstride.process.scenario.schema import (
+    Batch,
     Day,
     Delay,
     DutyPlan,
     Logged,
     Strict,
     Waiting,
+    problems_of_batches,
     problems_of_clock,
     problems_of_delays,
     problems_of_rosters,
@@ -111,6 +113,7 @@ class Scenario(Strict):
     delays: list[Delay] = Field(default_factory=list)
     delay_clock: list[float] | None = None
     automatic: list[Delay] = Field(default_factory=list)
+    batches: list[Batch] = Field(default_factory=list)
     waiting: Waiting | None = None
     logged: Logged | None = None
     capacity: Capacity = Field(default_factory=Capacity)
@@ -140,7 +143,7 @@ class Scenario(Strict):
     @property
     def has_delays(self) -> bool:
         """Whether cases can have external delays; a flow of cases contains its own."""
-        return bool(self.delays or self.automatic) or set(self.flow) == {"cases"}
+        return bool(self.delays or self.automatic or self.batches) or set(self.flow) == {"cases"}
 
     @property
     def on_duty(self) -> float:
@@ -199,6 +202,7 @@ def _problems(scenario: Scenario) -> Iterator[str]:
     yield from _problems_of_hours(scenario)
     yield from problems_of_delays(scenario.delays, "delays", scenario.activities)
     yield from problems_of_delays(scenario.automatic, "automatic", scenario.activities)
+    yield from problems_of_batches(scenario.batches, {service.activity for service in scenario.service})
     yield from problems_of_clock(scenario.delay_clock)
     if scenario.time_unit == "abstract" and (scenario.delay_clock or scenario.at_end_of_duty == "pause"):
         yield f"delay_clock, at_end_of_duty: {_NEED_REAL_TIME}"

@@ -54,6 +54,17 @@ class DutyPlan(Strict):
         return bits
 
 
+class Batch(Strict):
+    """An activity whose tasks one person does together, in one service time.
+
+    A batch is ready if it has ``size`` tasks, or if its first task has waited for the time ``longest``.
+    """
+
+    activity: str
+    size: int = Field(ge=2)
+    longest: float | None = Field(default=None, gt=0)
+
+
 class Waiting(Strict):
     """Mean times of a logged case in time units; delays are in open time.
 
@@ -103,6 +114,16 @@ def problems_of_delays(delays: list[Delay], key: str, activities: list[str]) -> 
         q = delay.quantiles
         if q and (min(q) < 0 or max(q) == 0 or any(a > b for a, b in pairwise(q))):
             yield f"{where}.quantiles: times must not be negative, all zero, or decrease."
+
+
+def problems_of_batches(batches: list[Batch], activities: set[str]) -> Iterator[str]:
+    """Yield a sentence for each problem in the batches; ``activities`` are those that people do."""
+    often = Counter(batch.activity for batch in batches)
+    for i, batch in enumerate(batches):
+        if batch.activity not in activities:
+            yield f"batches[{i}].activity: no person does {batch.activity!r} in the scenario."
+        if often[batch.activity] > 1:
+            yield f"batches[{i}]: {batch.activity!r} is listed twice."
 
 
 def problems_of_clock(weights: list[float] | None) -> Iterator[str]:

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from longstride.process.kernel.attendance import set_available
-from longstride.process.kernel.dynamics import enqueue
+from longstride.process.kernel.queues import enqueue, flush
 from longstride.process.kernel.state import NONE
 from longstride.process.simulator import ProcessSimulator
 from longstride.simulators.simulator import new_state
@@ -41,6 +41,9 @@ def write_state(state, p, described):  # type: ignore[no-untyped-def]
         state.time = described.waiting_since[i]
         enqueue(state, p, described.waiting_case[i], described.waiting_node[i], np.uint64(0))
     state.time = described.time
+    if p.has_batches:
+        for a in range(len(state.queue_length)):
+            flush(state, p, a)
     for i in range(len(described.work_pair)):
         _begin_work(state, p, described, i)
     for r in range(len(state.finish)):
@@ -57,12 +60,14 @@ def _forget(state, p):  # type: ignore[no-untyped-def]
             state.joined[case, join] = 0
         if p.has_delays:
             state.active[case] = state.served[case] = 0
-    for slot in range(state.waiting):  # slots were taken in this order, and none was returned
+    for slot in range(state.free_slot):  # slots were taken in this order, and none was returned
         state.slot_next[slot] = slot + 1
-    state.free_slot = state.waiting = state.busy = state.serving = state.decisions = 0
+    state.free_slot = state.waiting = state.timers = state.busy = state.serving = state.decisions = 0
     for a in range(len(state.queue_length)):
         state.queue_head[a] = state.queue_tail[a] = NONE
         state.queue_length[a] = state.able[a] = 0
+        if p.has_batches:
+            state.gathered[a] = 0
     for r in range(len(state.finish)):
         state.available[r], state.busy_pair[r], state.finish[r] = 0, NONE, math.inf
 

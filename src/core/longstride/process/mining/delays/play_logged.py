@@ -12,7 +12,8 @@ from longstride.process.kernel.attendance import feasible
 from longstride.process.kernel.dynamics import assign, clear, process_event
 from longstride.process.kernel.heuristics import NO_CASE
 from longstride.process.kernel.parameters import Parameters, Sizes, as_record
-from longstride.process.kernel.state import WAITING_FULL, state_dtype
+from longstride.process.kernel.queues import FLUSH
+from longstride.process.kernel.state import NONE, WAITING_FULL, state_dtype
 from longstride.process.kernel.timers import draw_automatic, is_automatic
 from longstride.process.scenario.scenario import HOURS_PER_WEEK
 
@@ -74,11 +75,11 @@ def play_logged(
 
 
 def _long_state(p: Any, parameters: Parameters, sizes: Sizes) -> np.dtype:
-    """Return the dtype of a state with more rows, and with those for delays whether or not there are any."""
+    """Return the dtype of a state with more rows, always with those for delays and batches."""
     timers = max(sizes.timers, sizes.waiting)
     cases, waiting, timers = (_rows(count, _ROWS) for count in (sizes.cases, sizes.waiting, timers))
     room = sizes._replace(cases=cases, waiting=waiting, timers=timers, depth=_rows(sizes.depth, _DEPTH))
-    return state_dtype(parameters._replace(pair_mean=p["pair_mean"], has_delays=1), room)
+    return state_dtype(parameters._replace(pair_mean=p["pair_mean"], has_delays=1, has_batches=1), room)
 
 
 def _longer(name: str, value: np.ndarray) -> np.ndarray:
@@ -130,13 +131,26 @@ def _play(states, p, rng, indices, times, begin, cases, finish, room):  # type: 
             assign(state, p, pair)
             times[count] = queued, state.time, state.finish[r]
             count += 1
+            if p.has_batches:
+                count = _record_members(state, indices, times, count, r)
+    return count
+
+
+@njit(nogil=True)
+def _record_members(state, indices, times, count, r):  # type: ignore[no-untyped-def]
+    """Record the further tasks of a batch that a resource has begun; return the number of events."""
+    slot = state.work_member[r]
+    while slot != NONE and count + 1 < len(indices):
+        indices[count] = state.slot_case[slot], state.slot_node[slot], r
+        times[count] = state.slot_enabled[slot], state.time, state.finish[r]
+        count, slot = count + 1, state.slot_member[slot]
     return count
 
 
 @njit(nogil=True)
 def automatic_is_next(state, p):  # type: ignore[no-untyped-def]
     """Whether the next event is the end of an automatic task."""
-    if state.timers == 0 or not is_automatic(p, state.timer_node[0]):
+    if state.timers == 0 or state.timer_node[0] == FLUSH or not is_automatic(p, state.timer_node[0]):
         return False
     due = state.timer_time[0]
     if state.busy > 0 and state.finish[state.busy_heap[0]] <= due:

@@ -1,0 +1,104 @@
+"""Queues of waiting tasks, and batches: tasks of one activity that one person does together.
+
+A batch is one entry of its activity's queue. Its first task has the entry's slot, and the others follow in
+``slot_member``. Tasks gather until the batch has its size, or until the first has waited for the longest time; a timer
+with the node ``FLUSH`` tells that. Gathering is no waiting for people. Functions work on ``state``, the record of
+``state.py``, and ``p``, the record of ``parameters.py``.
+"""
+
+import numpy as np
+from numba import njit
+
+from longstride.process.kernel.state import NONE, WAITING_FULL
+from longstride.process.kernel.timers import set_timer
+
+FLUSH = -1
+"""Node of a timer that tells that the first task of a batch has waited for the longest time."""
+
+
+@njit(nogil=True)
+def enqueue(state, p, case, node, stream):  # type: ignore[no-untyped-def]
+    """Append a task to its activity's queue, or to the batch that gathers there."""
+    slot = state.free_slot
+    if slot >= len(state.slot_next):
+        state.overflow = WAITING_FULL
+        return
+    state.free_slot = state.slot_next[slot]
+    state.slot_case[slot], state.slot_node[slot] = case, node
+    state.slot_stream[slot], state.slot_enabled[slot] = stream, state.time
+    activity = p.node_target[node]
+    if p.has_batches:
+        state.slot_member[slot] = NONE
+        if p.batch_size[activity] > 1:
+            _gather(state, p, activity, slot)
+            return
+    _append(state, p, activity, slot)
+
+
+@njit(nogil=True)
+def _append(state, p, activity, slot):  # type: ignore[no-untyped-def]
+    """Append an entry to a queue."""
+    state.slot_next[slot] = NONE
+    if state.queue_length[activity] == 0:
+        state.queue_head[activity] = slot
+    else:
+        state.slot_next[state.queue_tail[activity]] = slot
+    state.queue_tail[activity] = slot
+    state.queue_length[activity] += 1
+    state.waiting += 1
+    if p.has_delays:
+        _activate(state, state.slot_case[slot])
+
+
+@njit(nogil=True)
+def _activate(state, case):  # type: ignore[no-untyped-def]
+    state.active[case] += 1
+    if state.active[case] == 1:
+        state.resting -= 1
+
+
+@njit(nogil=True)
+def serve(state, case):  # type: ignore[no-untyped-def]
+    """Count a task of a case that is served."""
+    state.served[case] += 1
+    if state.served[case] == 1:
+        state.serving += 1
+
+
+@njit(nogil=True)
+def _gather(state, p, activity, slot):  # type: ignore[no-untyped-def]
+    """Add a task to the batch of an activity; a batch of full size joins the queue."""
+    if state.gathered[activity] == 0:
+        state.gather_head[activity] = slot
+        due = state.time + p.batch_longest[activity]
+        if due < p.horizon and not set_timer(state, due, activity, FLUSH, np.uint64(0)):
+            state.overflow = WAITING_FULL
+    else:
+        state.slot_member[state.gather_tail[activity]] = slot
+    state.gather_tail[activity] = slot
+    state.gathered[activity] += 1
+    if state.gathered[activity] == p.batch_size[activity]:
+        _release(state, p, activity)
+
+
+@njit(nogil=True)
+def _release(state, p, activity):  # type: ignore[no-untyped-def]
+    """Let the tasks that have gathered join the queue as one entry."""
+    state.gathered[activity] = 0
+    head = state.gather_head[activity]
+    _append(state, p, activity, head)
+    state.slot_enabled[head] = state.time
+    slot = state.slot_member[head]
+    while slot != NONE:
+        state.slot_enabled[slot] = state.time
+        _activate(state, state.slot_case[slot])
+        slot = state.slot_member[slot]
+
+
+@njit(nogil=True)
+def flush(state, p, activity):  # type: ignore[no-untyped-def]
+    """Release a batch whose first task has waited for the longest time."""
+    if state.gathered[activity] > 0:
+        began = state.slot_enabled[state.gather_head[activity]]
+        if began + p.batch_longest[activity] <= state.time:
+            _release(state, p, activity)
