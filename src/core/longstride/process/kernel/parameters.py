@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from longstride.errors import UserError
+from longstride.process.kernel.aim_arrays import aim_arrays
 from longstride.process.kernel.arrivals import arrival_arrays, expected_cases
-from longstride.process.kernel.duty import roster_arrays
+from longstride.process.kernel.duty import duty_intervals, roster_arrays
 from longstride.process.kernel.service_times import service_arrays, service_mean
 from longstride.process.kernel.timers import clock_arrays, delay_arrays
 from longstride.process.scenario.calendar import leave_arrays
@@ -58,9 +59,7 @@ class Parameters(NamedTuple):
     arrival_kind: int  # POISSON, WEEKLY or REPLAY
     arrival_rates: np.ndarray  # float64[1] or float64[168], cases per time unit
     arrival_times: np.ndarray  # float64[cases] of REPLAY
-    arrival_gaps: (
-        np.ndarray
-    )  # float64[*], quantiles of the expected arrivals between two, mean 1; one 0 for a Poisson process
+    arrival_gaps: np.ndarray  # float64[*], quantiles of the expected arrivals between two; one 0 for a Poisson process
     arrivals_expected: np.ndarray  # float64[169] of WEEKLY, expected arrivals before each hour of the week
     shift_count: int  # weekly shift changes, C
     shift_times: np.ndarray  # float64[C], time since the week began
@@ -95,6 +94,16 @@ class Parameters(NamedTuple):
     leave_first: np.ndarray  # int64[R + 1], first absence of each resource
     leave_begin: np.ndarray  # int64[*], first hour of each absence, counted from time 0
     leave_end: np.ndarray  # int64[*], hour after its last
+    counts: int  # 1 if the scenario has aims; see quantities.py for this and the next ones
+    weights: np.ndarray  # float64[Q + 1], weight of each quantity in the reward, and of cases beyond the target
+    rate: np.ndarray  # float64[R], cost of a resource for a time unit
+    task_cost: np.ndarray  # float64[A]
+    paid_on_duty: int  # 1 if resources cost as much while they are idle on duty
+    watches: int  # 1 if policies see the time that cases have left: with due dates or a target
+    has_due: int  # 1 if cases have due dates
+    due_by_case: int  # 1 if due_table has the allowance of each case, 0 for quantiles
+    due_table: np.ndarray  # float64[*], allowances of cases, infinite without due dates
+    within: float  # age of the target, infinite without one
     horizon: float
     warmup: float
     hour: float
@@ -141,8 +150,9 @@ def build_parameters(scenario: Scenario) -> tuple[Parameters, Sizes]:
         **arrival_arrays(scenario),
         **_activities_of(pairs, scenario),
         **_shift_changes(scenario),
-        **_duty_intervals(scenario),
+        **duty_intervals(scenario),
         **_external(scenario),
+        **aim_arrays(scenario),
         horizon=scenario.horizon.value,
         warmup=scenario.warmup,
         hour=scenario.hour,
@@ -280,19 +290,3 @@ def _shift_changes(scenario: Scenario) -> dict[str, Any]:
         "second_change": second,
         "on_duty_at_start": on,
     }
-
-
-def _duty_intervals(scenario: Scenario) -> dict[str, Any]:
-    """Return the parameters' fields ``duty...``."""
-    hour = scenario.hour if scenario.working_hours or scenario.rosters else math.nan
-    rows: list[tuple[float, float]] = []
-    first = [0]
-    people: dict[str, set[str]] = {}
-    for entry in scenario.service:
-        people.setdefault(entry.activity, set()).add(entry.resource)
-    for activity in scenario.activities:
-        able = people.get(activity, set())
-        always = any(name not in scenario.working_hours for name in able)
-        rows += [(0.0, math.inf)] if always else [(a * hour, b * hour) for a, b in scenario.weekly_hours(able)]
-        first.append(len(rows))
-    return {"duty_intervals": np.array(rows, np.float64), "duty_first": np.array(first, np.int64)}

@@ -6,8 +6,12 @@ import numpy as np
 
 from longstride.errors import UserError
 from longstride.process.kernel.parameters import Parameters, Sizes
+from longstride.process.scenario.aims import QUANTITIES
 
 NONE = -1
+
+CYCLE_TIME, TARDINESS, LATE, COST, WAITING, HANDOVERS, OVERTIME, BEYOND = range(len(QUANTITIES) + 1)
+"""Indices of what an objective can weigh, and of the cases beyond a target."""
 
 CASES_FULL, OPEN_CASES_FULL, WAITING_FULL = 1, 2, 3
 """Values of ``overflow``; 0 if no capacity was reached."""
@@ -23,7 +27,8 @@ def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
     features and 0 at all other times. ``able`` counts the available resources of each activity. ``busy_heap`` holds the
     ``busy`` resources at work. With external delays (``has_delays``), ``active`` counts the tasks of a case that wait
     or are served, and ``served`` those that are served. ``resting`` is the number of open cases without active tasks,
-    ``serving`` the number with served tasks, and ``resting_time`` and ``serving_time`` are their integrals.
+    ``serving`` the number with served tasks, and ``resting_time`` and ``serving_time`` are their integrals. The
+    last rows, from ``amounts`` on, are those of ``quantities.py``.
 
     Raises:
         UserError: the record would be too large.
@@ -31,6 +36,7 @@ def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
     resources, pairs = len(parameters.on_duty_at_start), len(parameters.pair_mean)
     activities = len(parameters.activity_pairs) - 1
     joins, depth = len(parameters.join_size), sizes.depth
+    counted = sizes.cases if parameters.counts else 1
     rows: list[tuple[type, str, tuple[int, ...]]] = [
         (np.float64, "time next_arrival next_shift", ()),
         (np.int64, "shift", ()),
@@ -62,6 +68,13 @@ def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
         (np.float64, "timer_time", (sizes.timers,)),
         (np.int64, "timer_case timer_node", (sizes.timers,)),
         (np.uint64, "timer_stream", (sizes.timers,)),
+        (np.float64, "amounts totals", (BEYOND + 1,)),
+        (np.float64, "paying", ()),
+        (np.float64, "pays", (resources,)),
+        (np.int64, "overworked due_count late_open aged", ()),
+        (np.uint8, "works_over", (resources,)),
+        (np.float64, "due_time", (counted,)),
+        (np.int64, "due_heap last_person", (counted,)),
     ]
     size = sum(np.dtype(kind).itemsize * len(names.split()) * math.prod(shape) for kind, names, shape in rows)
     if size > _MOST_BYTES:
