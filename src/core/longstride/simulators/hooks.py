@@ -13,6 +13,7 @@ import numpy as np
 
 from longstride.errors import UserError
 from longstride.simulators.compile_errors import with_line
+from longstride.simulators.objective import weighed
 from longstride.text import Say
 
 Records = list[dict[str, Any]]
@@ -99,6 +100,7 @@ class Hooks:
         whole_episodes: whether a policy is judged by whole episodes while it is trained: cut ones would mislead.
         files_if_refused: whether :meth:`write_files` is called although the run is refused, as they took long to make.
         report_policies: heuristics of which a report shows an episode.
+        learns: whether :meth:`learn` changes the parameters of the simulator; then it is not played on other hosts.
     """
 
     name: str = ""
@@ -108,6 +110,7 @@ class Hooks:
     whole_episodes: bool = False
     files_if_refused: bool = False
     report_policies: Sequence[str] = ()
+    learns: bool = False
 
     def choose_options(self, simulator: Any, trial: Trial) -> Chosen:
         """Return the ``own_settings`` with which a run begins.
@@ -120,6 +123,14 @@ class Hooks:
     def with_options(self, simulator: Any, options: Mapping[str, Any]) -> Any:
         """Return the simulator with some of its ``own_settings`` changed."""
         return simulator
+
+    def with_objective(self, simulator: Any, objective: Mapping[str, float]) -> Any:
+        """Return the simulator with other weights of its ``quantities``.
+
+        Raises:
+            UserError: it does not declare one of them, or cannot weigh them so.
+        """
+        return weighed(simulator, objective)
 
     def settings_of(self, source: Mapping[str, Any]) -> dict[str, Any]:
         """Return those of a checkpoint's options that are ``own_settings``.
@@ -140,6 +151,17 @@ class Hooks:
             UserError: a file cannot be written.
         """
         return []
+
+    def learn(self, simulator: Any, records: Records) -> dict[str, float]:
+        """Change what the reward weighs by the episodes that an iteration finished; return figures for the record."""
+        return {}
+
+    def state(self, simulator: Any) -> dict[str, float]:
+        """Return what :meth:`learn` has changed, as JSON values of a checkpoint."""
+        return {}
+
+    def restore(self, simulator: Any, state: Mapping[str, float]) -> None:
+        """Restore :meth:`state` in a run that continues; nothing of a checkpoint of an earlier version."""
 
     def release(self) -> None:
         """Forget what only :meth:`write_files` needs; a run has written them, or will not."""

@@ -24,6 +24,7 @@ from longstride.simulators.gym.objects import (
     source_of_maker,
 )
 from longstride.simulators.instances import require_parameters, source_of
+from longstride.simulators.objective import parse_objective
 from longstride.simulators.simulator import Simulator
 from longstride.simulators.source_files import recorded_source, source_change
 from longstride.simulators.validate import require_complete
@@ -45,6 +46,9 @@ BUILT_IN = {
     "tandem": "longstride.simulators.queueing:Tandem",
 }
 """Short names of classes, or of functions that return a simulator."""
+
+OBJECTIVE = "objective"
+"""Key in a checkpoint's source of the objective, if it is not the simulator's own."""
 
 _FROM_SOURCE = {"process": "longstride.process.load:from_source"}
 """Functions that build a simulator again from a checkpoint, where its name and options are not enough."""
@@ -75,6 +79,21 @@ class LoadedSimulator:
             return self
         simulator = self.simulator.hooks.with_options(self.simulator, options)
         return LoadedSimulator(simulator, simulator.hooks.source(simulator) or self.source, self.remarks)
+
+    def with_objective(self, objective: str) -> "LoadedSimulator":
+        """Return the simulator with the objective of a text such as ``cost=1 tardiness=20``, and its source.
+
+        An empty text leaves the simulator's own objective.
+
+        Raises:
+            UserError: the text is none, or the simulator does not declare such a quantity.
+        """
+        if not objective:
+            return self
+        simulator = self.simulator.hooks.with_objective(self.simulator, parse_objective(objective))
+        own = simulator.hooks.source(simulator)
+        remarks = [*self.remarks, *([] if own else [f"Objective: {objective}."])]  # hooks with a source say it in words
+        return LoadedSimulator(simulator, own or {**self.source, OBJECTIVE: objective}, remarks)
 
     def compared_with(self, recorded: Mapping[str, Any], *remarks: str) -> "LoadedSimulator":
         """Return the simulator with a remark if its source is not the one that a checkpoint has recorded."""
@@ -175,7 +194,7 @@ def from_source(source: dict[str, Any], changes: Mapping[str, Any] | None = None
     loaded = load_simulator(name, {**options, **(changes or {})})
     if not changes:
         require_parameters(loaded.simulator, source)
-    return loaded
+    return loaded.with_objective(str(source.get(OBJECTIVE, "")))
 
 
 def built_in_from_source(source: Mapping[str, Any]) -> LoadedSimulator:

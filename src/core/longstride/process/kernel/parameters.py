@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from longstride.errors import UserError
-from longstride.process.kernel.aim_arrays import aim_arrays
+from longstride.process.kernel.aim_arrays import aim_arrays, pair_prices
 from longstride.process.kernel.arrivals import arrival_arrays, expected_cases
 from longstride.process.kernel.duty import duty_intervals, roster_arrays
 from longstride.process.kernel.service_times import service_arrays, service_mean
@@ -36,6 +36,7 @@ class Parameters(NamedTuple):
     pair_activity: np.ndarray  # int64[P]
     pair_resource: np.ndarray  # int64[P]
     pair_mean: np.ndarray  # float64[P], mean service time
+    pair_price: np.ndarray  # float64[P], the same and its cost as a time; see aim_arrays.py
     pair_habit: np.ndarray  # float64[P], events of the pair in the log
     habit_upto: np.ndarray  # float64[P + 1], events of all pairs before each in the log
     pair_least_rest: np.ndarray  # float64[P], lower bound of the expected remaining service time
@@ -104,6 +105,7 @@ class Parameters(NamedTuple):
     due_by_case: int  # 1 if due_table has the allowance of each case, 0 for quantiles
     due_table: np.ndarray  # float64[*], allowances of cases, infinite without due dates
     within: float  # age of the target, infinite without one
+    exceptions: float  # promised share of cases beyond it
     horizon: float
     warmup: float
     hour: float
@@ -138,10 +140,13 @@ def build_parameters(scenario: Scenario) -> tuple[Parameters, Sizes]:
     activity_pairs = np.searchsorted(activity, range(len(scenario.activities) + 1)).astype(np.int64)
     means = np.array([service_mean(entry) for entry in pairs])
     sizes = _sizes(scenario, routing)
+    resource = np.array([resource_of(entry.resource) for entry in pairs], np.int64)
+    aims = aim_arrays(scenario)
     parameters = Parameters(
         pair_activity=activity,
-        pair_resource=np.array([resource_of(entry.resource) for entry in pairs], np.int64),
+        pair_resource=resource,
         pair_mean=means,
+        pair_price=pair_prices(means, activity, resource, aims),
         pair_habit=np.array([float(entry.observations or 0) for entry in pairs]),
         habit_upto=np.cumsum([0.0, *(float(entry.observations or 0) for entry in pairs)]),
         activity_pairs=activity_pairs,
@@ -152,7 +157,7 @@ def build_parameters(scenario: Scenario) -> tuple[Parameters, Sizes]:
         **_shift_changes(scenario),
         **duty_intervals(scenario),
         **_external(scenario),
-        **aim_arrays(scenario),
+        **aims,
         horizon=scenario.horizon.value,
         warmup=scenario.warmup,
         hour=scenario.hour,

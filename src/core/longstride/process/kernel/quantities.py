@@ -11,19 +11,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from longstride.process.kernel.aim_arrays import BEYOND, COST, CYCLE_TIME, HANDOVERS, LATE, OVERTIME, TARDINESS, WAITING
 from longstride.process.kernel.counter_rng import child, uniform
-from longstride.process.kernel.state import (
-    BEYOND,
-    COST,
-    CYCLE_TIME,
-    HANDOVERS,
-    LATE,
-    NONE,
-    OVERTIME,
-    TARDINESS,
-    WAITING,
-)
-from longstride.process.scenario.aims import OBJECTIVE, QUANTITIES, SHARE_BEYOND, TIMES, Aims
+from longstride.process.kernel.state import NONE
+from longstride.process.scenario.aims import OBJECTIVE, OF_ALL, QUANTITIES, SHARE_BEYOND, TIMES, WITH_PROMISE, Aims
 
 DUE_STREAM = 2**36
 
@@ -69,7 +60,7 @@ def _allowance(state, p, case):  # type: ignore[no-untyped-def]
     if p.due_by_case:
         return p.due_table[min(case, len(p.due_table) - 1)]
     place = uniform(child(child(state.seed, case + 1), DUE_STREAM)) * (len(p.due_table) - 1)
-    low = min(np.int64(place), len(p.due_table) - 2)
+    low = np.int64(min(place, len(p.due_table) - 2.0))
     return p.due_table[low] + (place - low) * (p.due_table[low + 1] - p.due_table[low])
 
 
@@ -186,16 +177,21 @@ def fill_case_quantities(state: Any, p: Any, metrics: Any, counted: np.ndarray) 
 
 
 def fill_quantities(state: Any, p: Any, metrics: Any) -> None:
-    """Fill the metrics of amounts, a case of the whole episode, and then that of the objective."""
+    """Fill the metrics of amounts, a case of the whole episode, then those of the objective and of the promise."""
     names = metrics.dtype.names
     for name in filter(names.__contains__, _OF_EPISODES):
         metrics[name] = state.totals[_OF_EPISODES[name]] / max(state.arrived, 1)
     if OBJECTIVE in names:
         weighed = [(w, name) for w, name in zip(p.weights, QUANTITIES.values(), strict=False) if w > 0.0]
         metrics[OBJECTIVE] = sum(w * metrics[name] for w, name in weighed)
+    if WITH_PROMISE in names:
+        minimised = OBJECTIVE if OBJECTIVE in names else list(QUANTITIES.values())[p.weights[:BEYOND].argmax()]
+        missed = metrics[SHARE_BEYOND] / p.exceptions - 1.0
+        metrics[WITH_PROMISE] = metrics[minimised] * (1.0 + max(missed, 0.0))
 
 
 def metric_units(aims: Aims, time: str) -> dict[str, str]:
     """Return the units of the metrics of aims; ``time`` is the unit of times."""
-    times = {QUANTITIES[name]: time for name in TIMES}
-    return {name: times.get(name, "share" if name.startswith("share") else "") for name in aims.metrics}
+    times = dict.fromkeys([*OF_ALL, *(QUANTITIES[name] for name in TIMES)], time)
+    units = {name: times.get(name, "share" if name.startswith("share") else "") for name in aims.metrics}
+    return units | ({WITH_PROMISE: times.get(aims.minimised, units.get(aims.minimised, ""))} if aims.target else {})

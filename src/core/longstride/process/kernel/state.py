@@ -5,13 +5,10 @@ import math
 import numpy as np
 
 from longstride.errors import UserError
+from longstride.process.kernel.aim_arrays import BEYOND
 from longstride.process.kernel.parameters import Parameters, Sizes
-from longstride.process.scenario.aims import QUANTITIES
 
 NONE = -1
-
-CYCLE_TIME, TARDINESS, LATE, COST, WAITING, HANDOVERS, OVERTIME, BEYOND = range(len(QUANTITIES) + 1)
-"""Indices of what an objective can weigh, and of the cases beyond a target."""
 
 CASES_FULL, OPEN_CASES_FULL, WAITING_FULL = 1, 2, 3
 """Values of ``overflow``; 0 if no capacity was reached."""
