@@ -73,19 +73,18 @@ def aims_sentences(scenario: Scenario) -> list[str]:
 
 
 def promise_sentences(scenario: Scenario, records: Mapping[str, Records]) -> list[str]:
-    """Return whether each policy keeps the promise of the target, with 95 % intervals; nothing without a target."""
-    target, sentences = scenario.aims.target, list[str]()
+    """Return a sentence that says which policies keep the promise of the target, with 95 % intervals."""
+    target, found = scenario.aims.target, list[str]()
     if target is None:
-        return sentences
-    scale = scale_of(scenario.time_unit, target.within)
-    promise = f"{100.0 * target.share:g} % within {scale.show(target.within)}"
+        return []
     for name, episodes in records.items():
         shares = [1.0 - record[SHARE_BEYOND] for record in episodes if SHARE_BEYOND in record]
         if len(shares) < 2:
             continue
         mean, margin = (float(number) for number in mean_and_margin(np.array(shares)))
         low, high = mean - margin, mean + margin
-        word = "kept" if low >= target.share else "missed" if high < target.share else "neither shown kept nor missed"
-        found = f"{100.0 * mean:.1f} % (95 % interval {100.0 * low:.1f} to {100.0 * high:.1f} %)"
-        sentences.append(f"Promise of {promise}: {word} by {name}, {found}.")
-    return sentences
+        word = "keeps it" if low >= target.share else "misses it" if high < target.share else "is not shown to do either"
+        found.append(f"{name} {word} with {100.0 * mean:.1f} % (95 % interval {100.0 * low:.1f} to {100.0 * high:.1f} %)")
+    scale = scale_of(scenario.time_unit, target.within)
+    promise = f"{100.0 * target.share:g} % of the cases within {target.within * scale.factor:g}{scale.suffix}"
+    return [f"Promise of {promise}: {'; '.join(found)}."] if found else []

@@ -87,7 +87,8 @@ class ProcessSimulator(Simulator):
         self.metric_labels = {"utilisation": scenario.resources}
         if parameters.pair_habit.any():
             self.heuristics = {**self.heuristics, "logged": heuristics.logged}
-        if scenario.aims.costs is not None:
+        costs = scenario.aims.costs
+        if costs is not None and (costs.per_task or len(set(costs.rates(scenario.resources))) > 1):  # else it is spt
             self.heuristics = {**self.heuristics, "cheapest": heuristics.cheapest}
         if scenario.aims.due is not None and scenario.aims.due.after is None:
             self.heuristics = {**self.heuristics, "edd": heuristics.earliest_due_date}
