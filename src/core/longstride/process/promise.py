@@ -83,8 +83,12 @@ def promise_sentences(scenario: Scenario, records: Mapping[str, Records]) -> lis
             continue
         mean, margin = (float(number) for number in mean_and_margin(np.array(shares)))
         low, high = mean - margin, mean + margin
-        word = "keeps it" if low >= target.share else "misses it" if high < target.share else "is not shown to do either"
-        found.append(f"{name} {word} with {100.0 * mean:.1f} % (95 % interval {100.0 * low:.1f} to {100.0 * high:.1f} %)")
+        word = (
+            "keeps it" if low >= target.share else "misses it" if high < target.share else "is not shown to do either"
+        )
+        found.append(
+            f"{name} {word} with {100.0 * mean:.1f} % (95 % interval {100.0 * low:.1f} to {100.0 * high:.1f} %)"
+        )
     scale = scale_of(scenario.time_unit, target.within)
     promise = f"{100.0 * target.share:g} % of the cases within {target.within * scale.factor:g}{scale.suffix}"
     return [f"Promise of {promise}: {'; '.join(found)}."] if found else []

@@ -108,7 +108,11 @@ def _time(scenario: Scenario, text: str, setting: str, expected: str) -> float:
     unit = found[2].lower() if found else ""
     is_abstract = scenario.time_unit == "abstract"
     if found is None or float(found[1]) <= 0.0 or (unit not in _HOURS) != is_abstract or (is_abstract and unit):
-        units = "a number of time units" if is_abstract else f"{expected}; units are {', '.join(f'{word}s' for word in _HOURS)}"
+        units = (
+            "a number of time units"
+            if is_abstract
+            else f"{expected}; units are {', '.join(f'{word}s' for word in _HOURS)}"
+        )
         raise UserError(f"{setting} is {text!r}; expected {units}.")
     return float(found[1]) * _HOURS.get(unit, 1.0) * length_of_hour(scenario)
 

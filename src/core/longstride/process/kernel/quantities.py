@@ -65,6 +65,16 @@ def _allowance(state, p, case):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
+def expect_due_dates(state, p):  # type: ignore[no-untyped-def]
+    """Give the cases of a described state their due dates; of allowances that differ, the median one."""
+    if p.has_due:
+        allowance, state.late_open = np.median(p.due_table), 0
+        for case in range(state.arrived):
+            state.due_time[case] = state.arrival_time[case] + allowance
+            state.late_open += state.due_time[case] < state.time
+
+
+@njit(nogil=True)
 def note_task(state, p, case, activity, resource):  # type: ignore[no-untyped-def]
     """Count the cost of a task that begins, and its handover if another resource began the case's task before."""
     state.amounts[COST] += p.task_cost[activity]

@@ -7,6 +7,7 @@ from numba import njit
 
 from longstride.process.kernel.attendance import set_available
 from longstride.process.kernel.dynamics import enqueue
+from longstride.process.kernel.quantities import expect_due_dates
 from longstride.process.kernel.state import NONE
 from longstride.process.simulator import ProcessSimulator
 from longstride.simulators.simulator import new_state
@@ -41,6 +42,7 @@ def write_state(state, p, described):  # type: ignore[no-untyped-def]
         state.time = described.waiting_since[i]
         enqueue(state, p, described.waiting_case[i], described.waiting_node[i], np.uint64(0))
     state.time = described.time
+    expect_due_dates(state, p)
     for i in range(len(described.work_pair)):
         _begin_work(state, p, described, i)
     for r in range(len(state.finish)):
