@@ -161,13 +161,13 @@ def test_aims_of_nobody_change_no_digest():
 def test_the_weight_of_a_promise_rises_while_it_is_missed_and_falls_while_it_is_kept():
     simulator, ascent = ProcessSimulator(with_aims(rework(), target="90% within 5")), DualAscent()
     missed = [{"return": -4.0, "share_beyond_target": share} for share in (0.2, 0.4)]
-    assert ascent.learn(simulator, missed)["target_weight"] == pytest.approx(0.5 * 4.0 * (0.3 / 0.1 - 1.0))
-    assert simulator.parameters.weights[-1] == pytest.approx(4.0)
+    assert ascent.learn(simulator, missed)["target_weight"] == pytest.approx(0.5 * 4.0 / 0.1)  # at most one step
+    assert simulator.parameters.weights[-1] == pytest.approx(20.0)
     again, other = ProcessSimulator(simulator.scenario), DualAscent()
     other.restore(again, ascent.state(simulator))
     kept = [{"return": -9.0, "share_beyond_target": 0.05}]
     figures = [each.learn(of, kept)["target_weight"] for each, of in ((ascent, simulator), (other, again))]
-    assert figures == pytest.approx([4.0 - 0.5 * 4.0 * 0.5] * 2)
+    assert figures == pytest.approx([20.0 - 0.5 * 4.0 / 0.1 * 0.5] * 2)
     for _ in range(9):
         last = ascent.learn(simulator, kept)["target_weight"]
     assert last == 0.0

@@ -29,7 +29,8 @@ _WORDS = {
 }
 
 _RATE = 0.5
-"""Step of the weight, in returns of the first iteration, for a share beyond the target of twice what is promised."""
+"""Step of the weight where the share beyond the target is twice the promised exceptions or more. The unit is the weight
+at which the promised exceptions alone cost as much as all that the first iteration paid."""
 
 
 class DualAscent:
@@ -44,8 +45,9 @@ class DualAscent:
         shares = [record[SHARE_BEYOND] for record in records if SHARE_BEYOND in record]
         if target is None or not shares:
             return {} if target is None else {"target_weight": float(weights[BEYOND])}
-        self._unit = self._unit or abs(fmean(record["return"] for record in records))
-        missed = fmean(shares) / (1.0 - target.share) - 1.0
+        exceptions = 1.0 - target.share
+        self._unit = self._unit or abs(fmean(record["return"] for record in records)) / exceptions
+        missed = min(fmean(shares) / exceptions - 1.0, 1.0)
         weights[BEYOND] = max(float(weights[BEYOND]) + _RATE * self._unit * missed, 0.0)
         return {"target_weight": float(weights[BEYOND])}
 
