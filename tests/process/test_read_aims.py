@@ -76,6 +76,8 @@ def test_costs_come_from_a_file(tmp_path):
     file.write_text("name,cost\nday,55\nB,7.5\n")
     made = with_aims(with_aims(office(), cost="30"), cost=str(file))
     assert made.aims.costs == Costs(everyone=30.0, per_hour={"day": 55.0}, per_task={"B": 7.5})
+    file.write_text("name,cost\neveryone,12\nday,55\n")
+    assert with_aims(office(), cost=str(file)).aims.costs == Costs(everyone=12.0, per_hour={"day": 55.0})
     file.write_text("name,cost\nday,55\nnigth,7.5\n")
     with pytest.raises(UserError) as error:
         with_aims(office(), cost=str(file))

@@ -20,6 +20,9 @@ _HOURS = {"minute": 1 / 60, "hour": 1.0, "day": 24.0, "week": 168.0}
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*?)s?(?:\s+after\s+(?:its\s+)?arrival)?", re.IGNORECASE)
 _TARGET = re.compile(r"(\d+(?:\.\d+)?)\s*%\s+within\s+(.+)", re.IGNORECASE)
 _COLUMN = re.compile(r"column\s+(.+)", re.IGNORECASE)
+EVERYONE = "everyone"
+"""Name in a file of costs for people without a row of their own."""
+
 _QUANTILES = 41
 """Quantiles that describe the allowances of a log's cases."""
 
@@ -128,7 +131,7 @@ def _costs(scenario: Scenario, text: str) -> Costs:
 
 
 def _costs_of_file(scenario: Scenario, path: Path) -> Costs:
-    """Return the costs in a CSV file with the columns ``name`` and ``cost``."""
+    """Return the costs in a CSV file with the columns ``name`` (a person, an activity or everyone) and ``cost``."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = list(csv.DictReader(file))
@@ -138,17 +141,22 @@ def _costs_of_file(scenario: Scenario, path: Path) -> Costs:
         ) from None
     kinds = {"per_hour": scenario.resources, "per_task": scenario.activities}
     costs: dict[str, dict[str, float]] = {kind: {} for kind in kinds}
+    everyone = scenario.aims.costs.everyone if scenario.aims.costs else 0.0
     for number, row in enumerate(rows, 2):
         name, amount = (row.get(column) for column in ("name", "cost"))
         if name is None or amount is None:
             raise UserError(f"{path}, line {number}: expected the columns name and cost.")
-        fitting = [kind for kind, names in kinds.items() if name in names]
-        if len(fitting) != 1:
-            known = [*scenario.resources, *scenario.activities]
-            what = "both a person and an activity" if fitting else "neither a person nor an activity of the process"
-            raise UserError(f"{path}, line {number}: {name!r} is {what}{suggestion(name, known)}")
         try:
-            costs[fitting[0]][name] = float(amount)
+            cost = float(amount)
         except ValueError:
             raise UserError(f"{path}, line {number}: {amount!r} is no amount.") from None
-    return Costs.model_validate({"everyone": (scenario.aims.costs or Costs()).everyone, **costs})
+        fitting = [kind for kind, names in kinds.items() if name in names]
+        if not fitting and name == EVERYONE:
+            everyone = cost
+        elif len(fitting) != 1:
+            known = [*scenario.resources, *scenario.activities, EVERYONE]
+            what = "both a person and an activity" if fitting else "neither a person nor an activity of the process"
+            raise UserError(f"{path}, line {number}: {name!r} is {what}{suggestion(name, known)}")
+        else:
+            costs[fitting[0]][name] = cost
+    return Costs.model_validate({"everyone": everyone, **costs})
