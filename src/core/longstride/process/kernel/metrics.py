@@ -71,8 +71,9 @@ def summarise_cycle_times(state: Any, p: Parameters, metrics: Any) -> None:
     if len(arrival) > 0:
         cycle_times = np.where(finished, completion, state.time) - arrival
         metrics.mean_cycle_time = cycle_times.mean()
-        quantiles = np.quantile(cycle_times, (0.5, 0.9, 0.95))
-        metrics.median_cycle_time, metrics.p90_cycle_time, metrics.p95_cycle_time = quantiles
+        metrics.median_cycle_time, metrics.p90_cycle_time = np.quantile(cycle_times, (0.5, 0.9))
+        if "p95_cycle_time" in metrics.dtype.names:
+            metrics.p95_cycle_time = np.quantile(cycle_times, 0.95)
     quantities.fill_case_quantities(state, p, metrics, counted)
 
 

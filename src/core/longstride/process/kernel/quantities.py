@@ -202,6 +202,6 @@ def fill_quantities(state: Any, p: Any, metrics: Any) -> None:
 
 def metric_units(aims: Aims, time: str) -> dict[str, str]:
     """Return the units of the metrics of aims; ``time`` is the unit of times."""
-    times = dict.fromkeys([*OF_ALL, *(QUANTITIES[name] for name in TIMES)], time)
+    times = dict.fromkeys([*OF_ALL, "p95_cycle_time", *(QUANTITIES[name] for name in TIMES)], time)
     units = {name: times.get(name, "share" if name.startswith("share") else "") for name in aims.metrics}
     return units | ({WITH_PROMISE: times.get(aims.minimised, units.get(aims.minimised, ""))} if aims.target else {})

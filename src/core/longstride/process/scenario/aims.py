@@ -32,7 +32,7 @@ OBJECTIVE, SHARE_BEYOND = "objective", "share_beyond_target"
 WITH_PROMISE = "objective_with_promise"
 """Metric of a target: that of the objective, more by the share of the promised exceptions that a policy exceeds."""
 
-OF_ALL = "mean_cycle_time", "median_cycle_time", "p90_cycle_time", "p95_cycle_time"
+OF_ALL = "mean_cycle_time", "median_cycle_time", "p90_cycle_time"
 """Metrics of every process of which the least is the best."""
 
 _WORDS = {
@@ -97,6 +97,7 @@ class Aims(Strict):
             metric for name, metric in QUANTITIES.items() if known.get(NEEDED.get(name, ""), name in self.objective)
         ]
         own = [name for name in named if name not in OF_ALL] + ([OBJECTIVE] if len(self.objective) > 1 else [])
+        own = ["p95_cycle_time", *own] if self != Aims() else own
         return own + ([SHARE_BEYOND, WITH_PROMISE] if self.target else [])
 
     @property
