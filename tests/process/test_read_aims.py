@@ -9,7 +9,7 @@ from oracles.process_play import office, rework, scenario, service
 
 from longstride.errors import UserError
 from longstride.process.changes.apply import apply_changes
-from longstride.process.kernel.aim_arrays import pair_prices
+from longstride.process.kernel.aims.arrays import pair_prices
 from longstride.process.load import from_source, make_process
 from longstride.process.promise import DualAscent, aims_sentences, promise_sentences
 from longstride.process.read_aims import with_aims

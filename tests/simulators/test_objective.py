@@ -8,8 +8,8 @@ import pytest
 
 from longstride import Hyperparameters, check_simulator, evaluate, train
 from longstride.errors import UserError
+from longstride.simulators.hooks import parse_objective
 from longstride.simulators.loading import from_instance
-from longstride.simulators.objective import parse_objective
 from longstride.simulators.simulator import Simulator
 from longstride.simulators.spaces import Discrete
 from longstride.simulators.validate import require_complete

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from longstride.process.kernel.aim_arrays import BEYOND
+from longstride.process.kernel.aims.arrays import BEYOND
 from longstride.process.scenario.aims import QUANTITIES, SHARE_BEYOND, TIMES
 from longstride.process.scenario.scenario import Scenario
 from longstride.simulators.hooks import Records

@@ -11,7 +11,7 @@ import numpy as np
 
 from longstride.errors import UserError, reason, suggestion
 from longstride.process.event_logs.event_log import EventLog
-from longstride.process.kernel.aim_arrays import length_of_hour
+from longstride.process.kernel.aims.arrays import length_of_hour
 from longstride.process.scenario.aims import Costs, Due, Target
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.scenario_file import parse_scenario, scenario_content

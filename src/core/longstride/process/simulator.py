@@ -15,8 +15,8 @@ from longstride.process.kernel import (
     heuristics,
     metrics,
     policy_prior,
-    quantities,
 )
+from longstride.process.kernel.aims import quantities
 from longstride.process.kernel.pairs import describe, figures, summary
 from longstride.process.kernel.parameters import Parameters, as_record, build_parameters
 from longstride.process.kernel.state import CASES_FULL, OPEN_CASES_FULL, WAITING_FULL, state_dtype

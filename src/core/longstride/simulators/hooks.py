@@ -4,6 +4,8 @@ A simulator that wants any of it sets ``hooks`` to an object of a class that ext
 compiled. The process simulator has such an object (``longstride.process.hooks``); any other simulator can have one.
 """
 
+import copy
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,9 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from longstride.errors import UserError
+from longstride.errors import UserError, suggestion
 from longstride.simulators.compile_errors import with_line
-from longstride.simulators.objective import weighed
 from longstride.text import Say
 
 Records = list[dict[str, Any]]
@@ -87,6 +88,50 @@ def close_all(simulator: Any) -> list[str]:
             return list(simulator.hooks.close())
     except (UserError, OSError, MemoryError) as error:
         return [str(error)]
+
+
+def parse_objective(text: str) -> dict[str, float]:
+    """Return the weights in a text such as ``cost=1 tardiness=20``, by the names of quantities.
+
+    Raises:
+        UserError: the text is something else.
+    """
+    weights: dict[str, float] = {}
+    for word in text.replace(",", " ").split():
+        name, equals, number = word.partition("=")
+        try:
+            weight = float(number)
+        except ValueError:
+            weight = math.nan
+        if not name or not equals or not math.isfinite(weight):
+            raise UserError(f"OBJECTIVE is {text!r}; expected NAME=WEIGHT ..., such as 'cost=1 tardiness=20'.")
+        if name in weights:
+            raise UserError(f"OBJECTIVE is {text!r}, which weighs {name} twice; leave out one.")
+        weights[name] = weight
+    return weights
+
+
+def weighed(simulator: Any, objective: Mapping[str, float]) -> Any:
+    """Return a copy of a simulator with these weights in ``parameters.weights``, and 0 for other quantities.
+
+    Raises:
+        UserError: the simulator does not declare a quantity.
+    """
+    kind, names = type(simulator).__name__, list(simulator.quantities)
+    for name in objective:
+        if not names:
+            raise UserError(f"OBJECTIVE weighs {name!r}, but {kind} declares no quantities; leave it out.")
+        if name not in names:
+            ending = suggestion(name, names, f"there are {', '.join(names)}")
+            raise UserError(f"OBJECTIVE weighs {name!r}, which {kind} does not declare{ending}")
+    changed = copy.copy(simulator)
+    row = np.array([objective.get(name, 0.0) for name in names])
+    if hasattr(simulator.parameters, "_replace"):
+        changed.parameters = simulator.parameters._replace(weights=row)
+    else:
+        changed.parameters = simulator.parameters.copy()
+        changed.parameters["weights"] = row
+    return changed
 
 
 class Hooks:

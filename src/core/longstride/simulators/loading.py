@@ -23,8 +23,8 @@ from longstride.simulators.gym.objects import (
     made_by,
     source_of_maker,
 )
+from longstride.simulators.hooks import parse_objective
 from longstride.simulators.instances import require_parameters, source_of
-from longstride.simulators.objective import parse_objective
 from longstride.simulators.simulator import Simulator
 from longstride.simulators.source_files import recorded_source, source_change
 from longstride.simulators.validate import require_complete
@@ -81,12 +81,10 @@ class LoadedSimulator:
         return LoadedSimulator(simulator, simulator.hooks.source(simulator) or self.source, self.remarks)
 
     def with_objective(self, objective: str) -> "LoadedSimulator":
-        """Return the simulator with the objective of a text such as ``cost=1 tardiness=20``, and its source.
-
-        An empty text leaves the simulator's own objective.
+        """Return the simulator with an objective such as ``cost=1 tardiness=20``; without one, its own is left.
 
         Raises:
-            UserError: the text is none, or the simulator does not declare such a quantity.
+            UserError: the text is no objective, or one of quantities that the simulator does not declare.
         """
         if not objective:
             return self

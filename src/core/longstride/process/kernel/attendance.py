@@ -3,8 +3,8 @@
 import numpy as np
 from numba import njit
 
+from longstride.process.kernel.aims.quantities import note_person
 from longstride.process.kernel.duty import begin_day, next_change_hour, note_changes
-from longstride.process.kernel.quantities import note_person
 from longstride.process.kernel.state import NONE
 
 

@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numba import njit
 
-from longstride.process.kernel import quantities
+from longstride.process.kernel.aims import quantities
 from longstride.process.kernel.arrivals import draw_arrival
 from longstride.process.kernel.attendance import change_duty, change_shift, feasible, set_available
 from longstride.process.kernel.counter_rng import advance, child, uniform

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from longstride.process.kernel import quantities
+from longstride.process.kernel.aims import quantities
+from longstride.process.kernel.aims.quantities import note_case
 from longstride.process.kernel.arrivals import draw_arrival
 from longstride.process.kernel.counter_rng import advance, child, uniform
 from longstride.process.kernel.dynamics import clear, draw_branch, draw_service, stream_after_join
 from longstride.process.kernel.parameters import Parameters
-from longstride.process.kernel.quantities import note_case
 from longstride.process.kernel.timers import is_automatic, rest_ends
 from longstride.process.scenario.aims import OF_ALL, Aims
 from longstride.process.scenario.nodes import FORK, JOIN, TASK, XOR

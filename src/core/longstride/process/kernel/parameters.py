@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from longstride.errors import UserError
-from longstride.process.kernel.aim_arrays import aim_arrays, pair_prices
+from longstride.process.kernel.aims.arrays import aim_arrays, pair_prices
 from longstride.process.kernel.arrivals import arrival_arrays, expected_cases
 from longstride.process.kernel.duty import duty_intervals, roster_arrays
 from longstride.process.kernel.service_times import service_arrays, service_mean
@@ -36,7 +36,7 @@ class Parameters(NamedTuple):
     pair_activity: np.ndarray  # int64[P]
     pair_resource: np.ndarray  # int64[P]
     pair_mean: np.ndarray  # float64[P], mean service time
-    pair_price: np.ndarray  # float64[P], the same and its cost as a time; see aim_arrays.py
+    pair_price: np.ndarray  # float64[P], the same and its cost as a time; see aims/arrays.py
     pair_habit: np.ndarray  # float64[P], events of the pair in the log
     habit_upto: np.ndarray  # float64[P + 1], events of all pairs before each in the log
     pair_least_rest: np.ndarray  # float64[P], lower bound of the expected remaining service time
@@ -95,7 +95,7 @@ class Parameters(NamedTuple):
     leave_first: np.ndarray  # int64[R + 1], first absence of each resource
     leave_begin: np.ndarray  # int64[*], first hour of each absence, counted from time 0
     leave_end: np.ndarray  # int64[*], hour after its last
-    counts: int  # 1 if the scenario has aims; see quantities.py for this and the next ones
+    counts: int  # 1 if the scenario has aims; see aims/quantities.py for this and the next ones
     weights: np.ndarray  # float64[Q + 1], weight of each quantity in the reward, and of cases beyond the target
     rate: np.ndarray  # float64[R], cost of a resource for a time unit
     task_cost: np.ndarray  # float64[A]

@@ -5,9 +5,9 @@ import math
 import numpy as np
 from numba import njit
 
+from longstride.process.kernel.aims.quantities import expect_due_dates
 from longstride.process.kernel.attendance import set_available
 from longstride.process.kernel.dynamics import enqueue
-from longstride.process.kernel.quantities import expect_due_dates
 from longstride.process.kernel.state import NONE
 from longstride.process.simulator import ProcessSimulator
 from longstride.simulators.simulator import new_state

@@ -11,7 +11,16 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from longstride.process.kernel.aim_arrays import BEYOND, COST, CYCLE_TIME, HANDOVERS, LATE, OVERTIME, TARDINESS, WAITING
+from longstride.process.kernel.aims.arrays import (
+    BEYOND,
+    COST,
+    CYCLE_TIME,
+    HANDOVERS,
+    LATE,
+    OVERTIME,
+    TARDINESS,
+    WAITING,
+)
 from longstride.process.kernel.counter_rng import child, uniform
 from longstride.process.kernel.state import NONE
 from longstride.process.scenario.aims import OBJECTIVE, OF_ALL, QUANTITIES, SHARE_BEYOND, TIMES, WITH_PROMISE, Aims
