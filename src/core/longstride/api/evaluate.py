@@ -11,7 +11,8 @@ from longstride.api.compare_policies import closing_lines, compare_policies, epi
 from longstride.api.train import TrainingRun, console_for, import_pandas, load, require_named
 from longstride.config import Config
 from longstride.errors import UserError
-from longstride.simulators.loading import OBJECTIVE, LoadedSimulator, from_source
+from longstride.simulators.hooks import OBJECTIVE
+from longstride.simulators.loading import LoadedSimulator, from_source
 from longstride.simulators.simulator import Simulator
 from longstride.simulators.source_files import located
 from longstride.terminal import make_console, say_on

@@ -17,6 +17,9 @@ from longstride.errors import UserError, suggestion
 from longstride.simulators.compile_errors import with_line
 from longstride.text import Say
 
+OBJECTIVE = "objective"
+"""Key in a checkpoint's source of the objective, if it is not the simulator's own."""
+
 Records = list[dict[str, Any]]
 """One record per episode: the return under ``"return"`` and the simulator's metrics."""
 

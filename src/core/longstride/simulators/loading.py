@@ -23,7 +23,7 @@ from longstride.simulators.gym.objects import (
     made_by,
     source_of_maker,
 )
-from longstride.simulators.hooks import parse_objective
+from longstride.simulators.hooks import OBJECTIVE, parse_objective
 from longstride.simulators.instances import require_parameters, source_of
 from longstride.simulators.simulator import Simulator
 from longstride.simulators.source_files import recorded_source, source_change
@@ -46,9 +46,6 @@ BUILT_IN = {
     "tandem": "longstride.simulators.queueing:Tandem",
 }
 """Short names of classes, or of functions that return a simulator."""
-
-OBJECTIVE = "objective"
-"""Key in a checkpoint's source of the objective, if it is not the simulator's own."""
 
 _FROM_SOURCE = {"process": "longstride.process.load:from_source"}
 """Functions that build a simulator again from a checkpoint, where its name and options are not enough."""
@@ -90,7 +87,7 @@ class LoadedSimulator:
             return self
         simulator = self.simulator.hooks.with_objective(self.simulator, parse_objective(objective))
         own = simulator.hooks.source(simulator)
-        remarks = [*self.remarks, *([] if own else [f"Objective: {objective}."])]  # hooks with a source say it in words
+        remarks = [*self.remarks, *([] if own else [f"Objective: {objective}."])]  # those with a source have words
         return LoadedSimulator(simulator, own or {**self.source, OBJECTIVE: objective}, remarks)
 
     def compared_with(self, recorded: Mapping[str, Any], *remarks: str) -> "LoadedSimulator":
