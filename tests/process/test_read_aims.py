@@ -1,12 +1,14 @@
 """Due dates, costs and targets in the words of settings, and in files."""
 
 import hashlib
+import json
 import math
 
 import numpy as np
 import pytest
 from oracles.process_play import office, rework, scenario, service
 
+from longstride import Hyperparameters, train
 from longstride.errors import UserError
 from longstride.process.changes.apply import apply_changes
 from longstride.process.kernel.aims.arrays import pair_prices
@@ -173,6 +175,22 @@ def test_the_weight_of_a_promise_rises_while_it_is_missed_and_falls_while_it_is_
     for _ in range(9):
         last = ascent.learn(simulator, kept)["target_weight"]
     assert last == 0.0
+
+
+def test_a_resumed_run_continues_with_the_weight_of_its_promise(tmp_path):
+    file = tmp_path / "rework.json"
+    file.write_text(json.dumps(scenario_content(rework())))
+    settings = {"scenario": str(file), "target": "90% within 5", "num_envs": 2, "actor_hidden_size": 8}
+    records = {}
+    for name, parts in (("whole", (3,)), ("resumed", (1, 3))):
+        for number, episodes in enumerate(parts):
+            config = Hyperparameters(training_episodes=episodes, policy_prior="fifo", **settings)
+            train("process", config, run_directory=tmp_path / name, resume=number > 0, quiet=True)
+        lines = (tmp_path / name / "metrics.jsonl").read_text().splitlines()
+        records[name] = [(r["trajectory_sha256"], r["target_weight"], r["return"]) for r in map(json.loads, lines)]
+    assert records["whole"] == records["resumed"]
+    weights = [weight for _, weight, _ in records["whole"]]
+    assert 0.0 < weights[0] < weights[1]
 
 
 def test_sentences_name_the_objective_and_the_promise():

@@ -78,11 +78,7 @@ class LoadedSimulator:
         return LoadedSimulator(simulator, simulator.hooks.source(simulator) or self.source, self.remarks)
 
     def with_objective(self, objective: str) -> "LoadedSimulator":
-        """Return the simulator with an objective such as ``cost=1 tardiness=20``; without one, its own is left.
-
-        Raises:
-            UserError: the text is no objective, or one of quantities that the simulator does not declare.
-        """
+        """Return the simulator with an objective such as ``cost=1``, or a UserError; without one, its own is left."""
         if not objective:
             return self
         simulator = self.simulator.hooks.with_objective(self.simulator, parse_objective(objective))
