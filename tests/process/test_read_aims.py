@@ -3,12 +3,15 @@
 import hashlib
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from oracles.process_play import office, rework, scenario, service
 
 from longstride import Hyperparameters, train
+from longstride.api.checkpoint_simulator import simulator_of
+from longstride.cli import main
 from longstride.errors import UserError
 from longstride.process.changes.apply import apply_changes
 from longstride.process.kernel.aims.arrays import pair_prices
@@ -18,6 +21,7 @@ from longstride.process.read_aims import with_aims
 from longstride.process.scenario.aims import Costs, Due, Target
 from longstride.process.scenario_file import parse_scenario, scenario_content
 from longstride.process.simulator import ProcessSimulator
+from longstride.settings import load_settings
 from longstride.simulators.loading import LoadedSimulator
 
 
@@ -215,3 +219,13 @@ def test_sentences_name_the_objective_and_the_promise():
     assert "fifo misses it with 69.0 %" in sentence
     assert "spt is not shown to do either with 90.0 %" in sentence
     assert math.isfinite(pair_prices(np.ones(1), np.zeros(1, int), np.zeros(1, int), {"weights": np.zeros(8)})[0])
+
+
+@pytest.mark.parametrize(("flag", "value"), [("--cost", "40"), ("--objective", "cost=1"), ("--due", "2 days")])
+def test_a_run_keeps_its_aims(capsys, flag, value):
+    assert main(["--mode", "whatif", "--checkpoint", "nowhere", flag, value, "--change", "people +1 day"]) == 2
+    sentence = f"{flag}: a checkpoint or a scenario file keeps its own aims; leave this out."
+    assert sentence in " ".join(capsys.readouterr().err.split())
+    settings = load_settings(None, {flag[2:]: value})
+    with pytest.raises(UserError, match=f"{flag}: the checkpoint's process keeps its own aims"):
+        simulator_of(settings, {"source": {"simulator": "process"}}, Path("run"))
