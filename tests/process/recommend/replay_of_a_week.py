@@ -12,6 +12,7 @@ from oracles.process_play import office, scenario, service
 
 from benchmarks.dump_state import dump_state
 from longstride.process.recommend.recommender import Recommender
+from longstride.process.scenario.aims import Aims, Due
 from longstride.process.simulator import ProcessSimulator
 from longstride.process.snapshots.schema import parse_state
 
@@ -73,7 +74,8 @@ def replay(simulator: ProcessSimulator, family: str, most: int) -> dict[str, int
 
 
 if __name__ == "__main__":
-    processes = {"office": ProcessSimulator(office()), "clinic": clinic()}
+    punctual = office().model_copy(update={"aims": Aims(due=Due(after=600.0))})
+    processes = {"office": ProcessSimulator(office()), "clinic": clinic(), "punctual": ProcessSimulator(punctual)}
     Path(sys.argv[1]).write_text(json.dumps(week(processes["office"], 300)))
     results = []
     for case in sys.argv[2:]:

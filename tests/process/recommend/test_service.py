@@ -39,7 +39,10 @@ from longstride.process.simulator import ProcessSimulator
 ABOUT = {"scenario": "office", "policy": "mlp", "iteration": 7, "policy_sha256": "0" * 64}
 WEEK = 7 * 1440.0
 ROOT = Path(__file__).resolve().parents[3]
-REPLAYS = ("office:mingru:40", "office:transformer:40", "office:pointer:40", "clinic:mingru:40", "clinic:pointer:60")
+REPLAYS = (
+    *("office:mingru:40", "office:transformer:40", "office:pointer:40", "clinic:mingru:40", "clinic:pointer:60"),
+    "punctual:mlp:60",
+)
 TOKEN = "a token of some length"
 
 

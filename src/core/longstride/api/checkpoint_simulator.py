@@ -37,6 +37,7 @@ def simulator_of(
         require_trusted({**present, **recorded}, checkpoint, consent)
         loaded = with_settings_of(load_configured(config), source).compared_with(source)
     else:
+        refuse_aims(settings, "the checkpoint's process")
         named = settings.sources["simulator"] == "file" and config.simulator == source.get("simulator")
         found, note = located(source)
         require_trusted(found, checkpoint, Consent(named, trusted))
@@ -69,6 +70,17 @@ def with_settings_of(loaded: LoadedSimulator, source: dict[str, Any]) -> LoadedS
 def names_simulator(settings: Settings) -> bool:
     """Return whether flags name another simulator than that of a checkpoint."""
     return any(settings.is_flag(name) for name in SIMULATOR_FLAGS)
+
+
+def refuse_aims(settings: Settings, process: str) -> None:
+    """Check that no flag changes what a process is measured by, of which ``process`` keeps its own.
+
+    Raises:
+        UserError: one does.
+    """
+    for name in ("objective", "due", "cost", "target", "main_metric"):
+        if settings.is_flag(name):
+            raise UserError(f"--{name.replace('_', '-')}: {process} keeps its own aims; leave this out.")
 
 
 def source_of_checkpoint(metadata: dict[str, Any], checkpoint: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from longstride.api.compare_policies import closing_lines, compare_policies, epi
 from longstride.api.train import TrainingRun, console_for, import_pandas, load, require_named
 from longstride.config import Config
 from longstride.errors import UserError
+from longstride.simulators.hooks import OBJECTIVE
 from longstride.simulators.loading import LoadedSimulator, from_source
 from longstride.simulators.simulator import Simulator
 from longstride.simulators.source_files import located
@@ -73,7 +74,7 @@ def _played(directory: Path, simulator: Any, source: dict[str, Any], config: Con
     if isinstance(simulator, str):
         require_named(simulator, config, source, directory, trust)
     if simulator is not None:
-        return load(simulator, config).compared_with(source)
+        return load(simulator, config).with_objective(str(source.get(OBJECTIVE, ""))).compared_with(source)
     try:
         found, note = located(source)
         require_trusted(found, directory, Consent(trusted=trust, from_python=True))

@@ -31,7 +31,7 @@ def revive_dead_units(
         layers, hidden = model.layers(part), model.hidden_outputs(part, x)
         for (weight, bias), (following, _), outputs in zip(layers[:-1], layers[1:], hidden, strict=True):
             dead = (outputs == 0.0).all(dim=0)
-            weight[:, dead] = torch.from_numpy(_directions(*weight.shape, int(dead.sum()), rng))
+            weight[:, dead] = torch.from_numpy(_directions(len(weight), len(bias), int(dead.sum()), rng))
             bias[dead] = 0.0
             following[dead] = 0.0
 
@@ -40,4 +40,4 @@ def _directions(inputs: int, units: int, count: int, rng: np.random.Generator) -
     """Return float32[inputs, count], weights as long as those of an orthogonal start with a gain of sqrt 2."""
     drawn = rng.standard_normal((inputs, count))
     length = np.sqrt(2.0 * min(1.0, inputs / units))
-    return (length * drawn / np.linalg.norm(drawn, axis=0)).astype(np.float32)
+    return np.asarray(length * drawn / np.linalg.norm(drawn, axis=0), np.float32)

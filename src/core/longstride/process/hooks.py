@@ -11,6 +11,8 @@ from longstride.process.event_logs.refused_rows import write_refused_rows
 from longstride.process.fidelity.base import NOT_JUDGED, Base, base_sentences, compare_base
 from longstride.process.fidelity.external_share import external_share_sentence
 from longstride.process.kernel.policy_prior import RULE
+from longstride.process.promise import DualAscent, aims_sentences, promise_sentences
+from longstride.process.read_aims import changed
 from longstride.process.report.section import process_section
 from longstride.process.report.trace import traces_of
 from longstride.process.scenario_file import scenario_content
@@ -51,7 +53,9 @@ class ProcessHooks(Hooks):
     def __init__(self, simulator: ProcessSimulator, origin: Origin, is_open: bool) -> None:
         self._origin, self._is_open = origin, is_open
         self._base: Base | None = None
-        self.name, self.notes = simulator.scenario.name, origin.notes
+        self._ascent = DualAscent()
+        self.learns = simulator.scenario.aims.target is not None
+        self.name, self.notes = simulator.scenario.name, [*origin.notes, *aims_sentences(simulator.scenario)]
         self.input_files = [name for name in (origin.scenario_file, origin.event_log) if name]
         self.files_if_refused = origin.log is not None
         shown = [name for name in ("spt", "logged", "fifo") if name in simulator.heuristics]
@@ -72,6 +76,12 @@ class ProcessHooks(Hooks):
             return simulator
         made = ProcessSimulator(simulator.scenario, options[PRIOR])
         made.hooks = ProcessHooks(made, self._origin, is_open=False)
+        return made
+
+    def with_objective(self, simulator: Any, objective: Mapping[str, float]) -> Any:
+        """Return the simulator with other weights of the quantities of a process."""
+        made = ProcessSimulator(changed(simulator.scenario, {"objective": dict(objective)}), simulator.prior)
+        made.hooks = ProcessHooks(made, self._origin, self._is_open)
         return made
 
     def settings_of(self, source: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,6 +116,18 @@ class ProcessHooks(Hooks):
         say(f"The mined scenario is {paths.scenario}, the comparison {paths.fidelity_report}.")
         return [paths.scenario, paths.fidelity, paths.fidelity_report]
 
+    def learn(self, simulator: Any, records: Records) -> dict[str, float]:
+        """Change the weight of cases beyond the target, and return it."""
+        return self._ascent.learn(simulator, records)
+
+    def state(self, simulator: Any) -> dict[str, float]:
+        """Return that weight, and the unit of its steps."""
+        return self._ascent.state(simulator) if self.learns else {}
+
+    def restore(self, simulator: Any, state: Mapping[str, float]) -> None:
+        """Restore :meth:`state`."""
+        self._ascent.restore(simulator, state)
+
     def release(self) -> None:
         """Forget the event log, which may be large."""
         self._origin = replace(self._origin, log=None)
@@ -117,7 +139,8 @@ class ProcessHooks(Hooks):
     def evaluation_note(self, simulator: Any, records: Mapping[str, Records]) -> str:
         """Return what share of the cycle time no allocation can change, and how the base compares with its log."""
         share = external_share_sentence(records, simulator.scenario) or ""
-        return " ".join([*filter(None, [share]), *self._base_sentences(simulator)])
+        aims = [*aims_sentences(simulator.scenario), *promise_sentences(simulator.scenario, records)]
+        return " ".join([*aims, *filter(None, [share]), *self._base_sentences(simulator)])
 
     def withheld(self, simulator: Any) -> str:
         """Return that the simulated base misses the log; empty where it does not."""
@@ -137,7 +160,13 @@ class ProcessHooks(Hooks):
         """Return what people can change, the warnings about the data, and the fidelity of the log."""
         logged = simulator.scenario.logged
         share = external_share_sentence(records, simulator.scenario)
-        return [*([share] if share else []), *(logged.warnings if logged else []), *self._base_sentences(simulator)]
+        aims = [*aims_sentences(simulator.scenario), *promise_sentences(simulator.scenario, records)]
+        return [
+            *aims,
+            *([share] if share else []),
+            *(logged.warnings if logged else []),
+            *self._base_sentences(simulator),
+        ]
 
     def report_section(self, simulator: Any, episodes: Sequence[PlayedEpisode], missing: str) -> Section:
         """Return the section about people, queues and cases in the played episodes."""

@@ -2,14 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from longstride.config import LOG_LIMITS, PROCESS_OPTIONS, Config
 from longstride.errors import UserError, suggestion
 from longstride.process.choose_prior import AUTO, prior_of
-from longstride.process.event_logs.event_log import read_event_log
+from longstride.process.event_logs.event_log import EventLog, read_event_log
 from longstride.process.event_logs.reading.limits import LogLimits
 from longstride.process.event_logs.reading.options import LogReading, parse_log_columns
 from longstride.process.fidelity.base import logged_figures
@@ -17,6 +20,7 @@ from longstride.process.hooks import Origin, ProcessHooks
 from longstride.process.kernel.policy_prior import PRIORS, RULE
 from longstride.process.mining.data_warnings import data_warnings, too_many_activities
 from longstride.process.mining.mine_scenario import mine_scenario
+from longstride.process.read_aims import allowances, with_aims
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.scenario_file import load_scenario, parse_scenario
 from longstride.process.simulator import ProcessSimulator
@@ -54,6 +58,10 @@ def find_scenario(name: str) -> Scenario:
 def make_process(
     *,
     scenario: str = "loan_desk",
+    due: str = "",
+    cost: str = "",
+    target: str = "",
+    main_metric: str = "",
     event_log: str = "",
     log_columns: str = "",
     log_arrivals: str = "weekly",
@@ -66,6 +74,11 @@ def make_process(
 
     Args:
         scenario: bundled name or file.
+        due: due dates, such as ``"5 days"`` or ``"column NAME"`` of the log; see :mod:`longstride.process.read_aims`
+            for this and the next two.
+        cost: costs, such as ``"40"``.
+        target: a promise, such as ``"95% within 10 days"``.
+        main_metric: metric that chooses the best policy; empty for that of the objective.
         event_log: file to mine the scenario from; empty for none.
         log_columns: ``case=..,activity=..`` for columns that are not recognised.
         log_arrivals: ``"weekly"`` or ``"replay"``.
@@ -80,12 +93,15 @@ def make_process(
     reading = log_reading(log_options)
     if policy_prior not in (AUTO, *PRIORS):
         raise UserError(f"policy_prior is {policy_prior!r}; expected {', '.join((AUTO, *PRIORS))}.")
+    read_column = None
     if not event_log:
         made, origin = find_scenario(scenario), Origin(scenario_file=scenario)
     else:
         made, origin = _mine(Path(event_log), log_columns, log_arrivals, reading, say)
+        read_column = partial(_read_column, origin.log, Path(event_log), log_columns, reading)
     if made.logged is not None and (event_log or log_tolerance != _TOLERANCE):  # else a file keeps its own
         made = made.model_copy(update={"logged": made.logged.model_copy(update={"tolerance": log_tolerance})})
+    made = with_aims(made, due, cost, target, main_metric, read_column)
     return with_hooks(made, RULE if policy_prior == AUTO else policy_prior, origin, is_open=policy_prior == AUTO)
 
 
@@ -129,6 +145,13 @@ def with_hooks(
     simulator = ProcessSimulator(scenario, prior)
     simulator.hooks = ProcessHooks(simulator, origin or Origin(), is_open)
     return simulator
+
+
+def _read_column(log: EventLog | None, path: Path, columns: str, reading: LogReading, name: str) -> np.ndarray:
+    """Return the allowances in a column of an event log, in hours; ``log`` is its content without that column."""
+    assert log is not None  # it has just been mined
+    times = parse_log_columns(columns) if columns else {}
+    return allowances(log, read_event_log(path, times | {"start": name, "end": name}, reading))
 
 
 def _mine(path: Path, columns: str, arrivals: str, reading: LogReading, say: Say | None) -> tuple[Scenario, Origin]:

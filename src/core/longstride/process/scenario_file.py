@@ -11,6 +11,7 @@ from longstride.process.event_logs.reading.decode import require_file
 from longstride.process.event_logs.reading.json_content import parse_json
 from longstride.process.event_logs.reading.limits import Guard, LogLimits
 from longstride.process.kernel.parameters import sizes_of
+from longstride.process.scenario.aims import Aims
 from longstride.process.scenario.calendar import Absence
 from longstride.process.scenario.scenario import Arrivals, Capacity, Horizon, Scenario, Service, Shift, check_scenario
 
@@ -21,6 +22,7 @@ _PARTS: dict[str, type[BaseModel]] = {
     "capacity": Capacity,
     "working_hours": Shift,
     "absences": Absence,
+    "aims": Aims,
 }
 
 

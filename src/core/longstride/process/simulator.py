@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from longstride.process.kernel import action_features, arrivals, attendance, dynamics, heuristics, metrics, policy_prior
+from longstride.process.kernel import (
+    action_features,
+    arrivals,
+    attendance,
+    dynamics,
+    heuristics,
+    metrics,
+    policy_prior,
+)
+from longstride.process.kernel.aims import quantities
 from longstride.process.kernel.pairs import describe, figures, summary
 from longstride.process.kernel.parameters import Parameters, as_record, build_parameters
 from longstride.process.kernel.state import CASES_FULL, OPEN_CASES_FULL, WAITING_FULL, state_dtype
@@ -24,7 +33,8 @@ class ProcessSimulator(Simulator):
     the activity's queue to the resource; postpone waits for the first later event that leaves a feasible pair.
     Reward: minus the integral of the number of open cases since the last step, divided by the expected number of
     cases. So an episode's return is minus its mean cycle time, up to the randomness in the number of arrivals. If the
-    scenario has external delays, only cases with a task that waits for a resource or is served count.
+    scenario has external delays, only cases with a task that waits for a resource or is served count. The aims of the
+    scenario may weigh other quantities in place of the open cases.
 
     Attributes:
         scenario: checked scenario that is simulated.
@@ -32,7 +42,6 @@ class ProcessSimulator(Simulator):
         sizes: sizes of the state record and of a nominal episode.
     """
 
-    main_metric = "mean_cycle_time"
     main_metric_lower_is_better = True
     exploring_starts = False  # not measured: its policies begin with a rule
     heuristics: Mapping[str, Function] = {
@@ -56,6 +65,8 @@ class ProcessSimulator(Simulator):
         self.observation_size = pairs + 2 * resources + 3 * len(scenario.activities) + 2
         if scenario.has_clock:
             self.observation_size += resources + 4
+        if parameters.watches:
+            self.observation_size += len(scenario.activities) + 1
         self.max_steps = self.sizes.max_steps
         self.expected_steps = max(1, round(self.sizes.expected_tasks))
         routing = build_routing(scenario.flow, scenario.activities)
@@ -69,12 +80,18 @@ class ProcessSimulator(Simulator):
         self.expected_actions = figures.expected_actions(parameters, self.sizes, routing, scenario.on_duty)
         self.mean_interval = scenario.horizon.value / self.sizes.expected_cases
         self.state_dtype = state_dtype(parameters, self.sizes)
-        self.metrics_dtype = metrics.metrics_dtype(resources, scenario.has_delays)
+        self.metrics_dtype = metrics.metrics_dtype(resources, scenario.has_delays, scenario.aims)
         self.labels = _labels(scenario, parameters, self.initial_feature_weights, prior)
-        self.metric_units = metrics.metric_units(scenario.time_unit, scenario.has_delays)
+        self.metric_units = metrics.metric_units(scenario.time_unit, scenario.has_delays, scenario.aims)
+        self.main_metric = scenario.aims.shown_metric
         self.metric_labels = {"utilisation": scenario.resources}
         if parameters.pair_habit.any():
             self.heuristics = {**self.heuristics, "logged": heuristics.logged}
+        costs = scenario.aims.costs
+        if costs is not None and (costs.per_task or len(set(costs.rates(scenario.resources))) > 1):  # else it is spt
+            self.heuristics = {**self.heuristics, "cheapest": heuristics.cheapest}
+        if scenario.aims.due is not None and scenario.aims.due.after is None:
+            self.heuristics = {**self.heuristics, "edd": heuristics.earliest_due_date}
 
     @staticmethod
     def action_mask(state: Any, parameters: Parameters, mask: np.ndarray) -> None:
@@ -93,7 +110,8 @@ class ProcessSimulator(Simulator):
             dynamics.assign(state, parameters, action)
         if postponed or not attendance.feasible(state, parameters):
             dynamics.run_to_step(state, parameters)
-        reward = -state.area * parameters.reward_scale
+        value = quantities.take(state, parameters) if parameters.counts else state.area
+        reward = -value * parameters.reward_scale
         state.area = 0.0
         return reward, False
 
@@ -114,7 +132,9 @@ class ProcessSimulator(Simulator):
         In this order: for each pair whether its resource works on it now; for each resource whether it is available,
         and the elapsed service time e as e / (e + mean); for each activity log(1 + queue length), log(1 + age of the
         queue's head in mean service times) and queue length; log(1 + open cases) and open cases, without those in an
-        external delay. If the hour matters, then whether each resource is on duty, and sine and cosine of the hour of
+        external delay. With due dates or a target, then for each activity the time t that the case at the queue's head
+        has left in mean service times, as log(1 + t), or as -log(1 - t) if it is past, and log(1 + late open cases).
+        If the hour matters, then whether each resource is on duty, and sine and cosine of the hour of
         the day and of the week.
         """
         p = parameters
@@ -141,10 +161,19 @@ class ProcessSimulator(Simulator):
         observation[k] = math.log1p(state.open - state.resting)
         k += 1
         observation[k] = state.open - state.resting
-        if k + 1 < len(observation):
+        k += 1
+        if p.watches:
+            for a in range(activities):
+                observation[k + a] = 0.0
+                if state.queue_length[a] > 0:
+                    left = quantities.slack(state, p, state.slot_case[state.queue_head[a]]) / p.service_unit
+                    observation[k + a] = math.copysign(math.log1p(abs(left)), left)
+            observation[k + activities] = math.log1p(state.late_open)
+            k += activities + 1
+        if k < len(observation):
             for r in range(resources):
-                observation[k + 1 + r] = state.on_duty[r]
-            k += 1 + resources
+                observation[k + r] = state.on_duty[r]
+            k += resources
             day = 2.0 * math.pi * state.time / (24.0 * p.hour)
             observation[k], observation[k + 1] = math.sin(day), math.cos(day)
             observation[k + 2], observation[k + 3] = math.sin(day / 7.0), math.cos(day / 7.0)
@@ -173,7 +202,7 @@ class ProcessSimulator(Simulator):
     def description(self) -> dict[str, Any]:
         """Return the contract's description with the scenario's name and a digest of its content."""
         leave = set() if self.scenario.has_leave else {"begins", "absences", "holidays"}  # files without them
-        unused = leave | {"logged"}  # nothing is simulated by it
+        unused = leave | {"logged"} | (set() if self.parameters["counts"] else {"aims"})
         digest = hashlib.sha256(self.scenario.model_dump_json(exclude=unused).encode()).hexdigest()
         prior = {} if self.prior == policy_prior.RULE else {"prior": self.prior}
         return {**super().description(), "scenario": self.scenario.name, "scenario_sha256": digest, **prior}
@@ -191,6 +220,9 @@ def _labels(scenario: Scenario, parameters: Parameters, weights: np.ndarray, pri
     for figure in ("log(1 + queue length)", "log(1 + age of the oldest in mean service times)", "queue length"):
         observation += [f"{figure} of {activity}" for activity in activities]
     observation += ["log(1 + open cases)", "open cases"]
+    if parameters.watches:
+        observation += [f"signed log(1 + time left in mean service times) of {activity}" for activity in activities]
+        observation += ["log(1 + late open cases)"]
     if scenario.has_clock:
         observation += [f"{resource} is on duty" for resource in resources]
         observation += [f"{curve} of the {period}" for period in ("day", "week") for curve in ("sine", "cosine")]

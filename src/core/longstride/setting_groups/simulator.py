@@ -22,3 +22,25 @@ class Simulation(BaseModel):
 
     scenario: str = "loan_desk"
     """Scenario of the process simulator: the bundled "loan_desk", or a JSON file."""
+
+    objective: str = ""
+    """What a policy minimises. Weights of the quantities that the simulator declares, such as "cost=1 tardiness=20"; ""
+    for its own objective, which is the mean cycle time of a process. Quantities of a process: cycle_time, tardiness,
+    late, cost, waiting, handovers, overtime. Times count in hours, or in time units where these are abstract."""
+
+    due: str = ""
+    """Due date of each case of a process. "5 days" after its arrival, or "column NAME" for a column of EVENT_LOG with
+    dates; "" for those of the scenario. Units: minutes, hours, days, weeks."""
+
+    cost: str = ""
+    """Costs of a process. The amount that each person costs in an hour at work, such as "40", or a CSV file with the
+    columns name and cost: a person or everyone with the cost of an hour, or an activity with that of a task. "" for
+    those of the scenario."""
+
+    target: str = ""
+    """Share of the cases of a process that is to be done in time, such as "95% within 10 days". The weight of a broken
+    promise is found while a policy is trained; "" for none."""
+
+    main_metric: str = ""
+    """Metric that chooses the best policy of a process. Such as "p95_cycle_time", "share_late", "mean_tardiness" or
+    "cost_per_case"; "" for that of the objective."""

@@ -4,6 +4,8 @@ A simulator that wants any of it sets ``hooks`` to an object of a class that ext
 compiled. The process simulator has such an object (``longstride.process.hooks``); any other simulator can have one.
 """
 
+import copy
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,9 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from longstride.errors import UserError
+from longstride.errors import UserError, suggestion
 from longstride.simulators.compile_errors import with_line
 from longstride.text import Say
+
+OBJECTIVE = "objective"
+"""Key in a checkpoint's source of the objective, if it is not the simulator's own."""
 
 Records = list[dict[str, Any]]
 """One record per episode: the return under ``"return"`` and the simulator's metrics."""
@@ -88,6 +93,50 @@ def close_all(simulator: Any) -> list[str]:
         return [str(error)]
 
 
+def parse_objective(text: str) -> dict[str, float]:
+    """Return the weights in a text such as ``cost=1 tardiness=20``, by the names of quantities.
+
+    Raises:
+        UserError: the text is something else.
+    """
+    weights: dict[str, float] = {}
+    for word in text.replace(",", " ").split():
+        name, equals, number = word.partition("=")
+        try:
+            weight = float(number)
+        except ValueError:
+            weight = math.nan
+        if not name or not equals or not math.isfinite(weight):
+            raise UserError(f"OBJECTIVE is {text!r}; expected NAME=WEIGHT ..., such as 'cost=1 tardiness=20'.")
+        if name in weights:
+            raise UserError(f"OBJECTIVE is {text!r}, which weighs {name} twice; leave out one.")
+        weights[name] = weight
+    return weights
+
+
+def weighed(simulator: Any, objective: Mapping[str, float]) -> Any:
+    """Return a copy of a simulator with these weights in ``parameters.weights``, and 0 for other quantities.
+
+    Raises:
+        UserError: the simulator does not declare a quantity.
+    """
+    kind, names = type(simulator).__name__, list(simulator.quantities)
+    for name in objective:
+        if not names:
+            raise UserError(f"OBJECTIVE weighs {name!r}, but {kind} declares no quantities; leave it out.")
+        if name not in names:
+            ending = suggestion(name, names, f"there are {', '.join(names)}")
+            raise UserError(f"OBJECTIVE weighs {name!r}, which {kind} does not declare{ending}")
+    changed = copy.copy(simulator)
+    row = np.array([objective.get(name, 0.0) for name in names])
+    if hasattr(simulator.parameters, "_replace"):
+        changed.parameters = simulator.parameters._replace(weights=row)
+    else:
+        changed.parameters = simulator.parameters.copy()
+        changed.parameters["weights"] = row
+    return changed
+
+
 class Hooks:
     """The default of each hook: nothing.
 
@@ -99,6 +148,7 @@ class Hooks:
         whole_episodes: whether a policy is judged by whole episodes while it is trained: cut ones would mislead.
         files_if_refused: whether :meth:`write_files` is called although the run is refused, as they took long to make.
         report_policies: heuristics of which a report shows an episode.
+        learns: whether :meth:`learn` changes the parameters of the simulator; then it is not played on other hosts.
     """
 
     name: str = ""
@@ -108,6 +158,7 @@ class Hooks:
     whole_episodes: bool = False
     files_if_refused: bool = False
     report_policies: Sequence[str] = ()
+    learns: bool = False
 
     def choose_options(self, simulator: Any, trial: Trial) -> Chosen:
         """Return the ``own_settings`` with which a run begins.
@@ -120,6 +171,14 @@ class Hooks:
     def with_options(self, simulator: Any, options: Mapping[str, Any]) -> Any:
         """Return the simulator with some of its ``own_settings`` changed."""
         return simulator
+
+    def with_objective(self, simulator: Any, objective: Mapping[str, float]) -> Any:
+        """Return the simulator with other weights of its ``quantities``.
+
+        Raises:
+            UserError: it does not declare one of them, or cannot weigh them so.
+        """
+        return weighed(simulator, objective)
 
     def settings_of(self, source: Mapping[str, Any]) -> dict[str, Any]:
         """Return those of a checkpoint's options that are ``own_settings``.
@@ -140,6 +199,17 @@ class Hooks:
             UserError: a file cannot be written.
         """
         return []
+
+    def learn(self, simulator: Any, records: Records) -> dict[str, float]:
+        """Change what the reward weighs by the episodes that an iteration finished; return figures for the record."""
+        return {}
+
+    def state(self, simulator: Any) -> dict[str, float]:
+        """Return what :meth:`learn` has changed, as JSON values of a checkpoint."""
+        return {}
+
+    def restore(self, simulator: Any, state: Mapping[str, float]) -> None:
+        """Restore :meth:`state` in a run that continues; nothing of a checkpoint of an earlier version."""
 
     def release(self) -> None:
         """Forget what only :meth:`write_files` needs; a run has written them, or will not."""

@@ -23,6 +23,7 @@ from longstride.simulators.gym.objects import (
     made_by,
     source_of_maker,
 )
+from longstride.simulators.hooks import OBJECTIVE, parse_objective
 from longstride.simulators.instances import require_parameters, source_of
 from longstride.simulators.simulator import Simulator
 from longstride.simulators.source_files import recorded_source, source_change
@@ -75,6 +76,15 @@ class LoadedSimulator:
             return self
         simulator = self.simulator.hooks.with_options(self.simulator, options)
         return LoadedSimulator(simulator, simulator.hooks.source(simulator) or self.source, self.remarks)
+
+    def with_objective(self, objective: str) -> "LoadedSimulator":
+        """Return the simulator with an objective such as ``cost=1``, or a UserError; without one, its own is left."""
+        if not objective:
+            return self
+        simulator = self.simulator.hooks.with_objective(self.simulator, parse_objective(objective))
+        own = simulator.hooks.source(simulator)
+        remarks = [*self.remarks, *([] if own else [f"Objective: {objective}."])]  # those with a source have words
+        return LoadedSimulator(simulator, own or {**self.source, OBJECTIVE: objective}, remarks)
 
     def compared_with(self, recorded: Mapping[str, Any], *remarks: str) -> "LoadedSimulator":
         """Return the simulator with a remark if its source is not the one that a checkpoint has recorded."""
@@ -175,7 +185,7 @@ def from_source(source: dict[str, Any], changes: Mapping[str, Any] | None = None
     loaded = load_simulator(name, {**options, **(changes or {})})
     if not changes:
         require_parameters(loaded.simulator, source)
-    return loaded
+    return loaded.with_objective(str(source.get(OBJECTIVE, "")))
 
 
 def built_in_from_source(source: Mapping[str, Any]) -> LoadedSimulator:

@@ -95,6 +95,9 @@ class Simulator:
         references: mapping from a name to a value of the main metric that is known from elsewhere, such as a published
             optimum. An evaluation shows them beside the policies, and the gap of each policy to the first. Unlike a
             bound, a reference is a long-run mean: a policy may beat it on some episodes.
+        quantities: mapping from a quantity that ``step`` weighs to its unit, such as ``"items"``. ``parameters`` then
+            has a field ``weights``, float64[quantities]. The reward is minus the sum over the quantities of what the
+            step adds, times the weight. OBJECTIVE replaces the weights.
         labels: mapping from ``"observation"``, ``"action"`` and ``"features"`` to names of the numbers, and from the
             same with ``_units`` to their units; an export hands them on. ``"action"`` has one for each value of all
             choices, or for each number of a Box.
@@ -129,6 +132,7 @@ class Simulator:
     optimal: str = ""
     bounds: Mapping[str, Function] = {}
     references: Mapping[str, float] = {}
+    quantities: Mapping[str, str] = {}
     labels: Mapping[str, Sequence[str]] = {}
     compiled: bool = True
     resumable: bool = True

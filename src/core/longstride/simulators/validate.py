@@ -72,6 +72,9 @@ def _problems(simulator: Simulator, name: str) -> Iterator[str]:
     if np.dtype(simulator.state_dtype).names is None:
         yield f"{name}.state_dtype must name its fields: np.dtype([('stock', np.int64), ...])."
     yield from _problems_of_flags(simulator, name)
+    count = len(simulator.quantities)
+    if count and np.shape(getattr(simulator.parameters, "weights", ())) != (count,):
+        yield f"{name} declares {count} quantities, so parameters.weights must be an array of {count} numbers."
     yield from _problems_of_comparisons(simulator, name)
     sizes = {
         "observation": simulator.observation_size,

@@ -12,6 +12,7 @@ from longstride.learning.distributed.shares import Share
 from longstride.learning.normalization import RewardScale, rescale_values
 from longstride.policies.networks import ActorCritic
 from longstride.rollout.trajectory import Trajectory
+from longstride.simulators.hooks import naming_the_hook
 from longstride.simulators.simulator import Simulator
 from longstride.training.failures import require_finite
 from longstride.training.record import Collected
@@ -39,6 +40,7 @@ class RewardPipeline:
         self._ranks, self.interval = ranks, simulator.mean_interval
         self.scale = RewardScale(share.count)
         self.gamma = self.discount = settings.gamma
+        self._learned: dict[str, float] = {}  # figures of what the simulator's hook changed after the last rollout
         self._grows = settings.grow_horizon and settings.growth is not None and self.gamma == 0.0
 
     @property
@@ -75,6 +77,9 @@ class RewardPipeline:
         )
         require_finite(self._simulator, iteration, trajectories, discounts, self._share.first)
         scaled = self._scaled(trajectories, discounts)
+        records = [outcome.metrics | {"return": outcome.total_reward} for outcome in collected.whole.finished]
+        with naming_the_hook(self._simulator, "learn"):
+            self._learned = self._simulator.hooks.learn(self._simulator, records)
         return RolloutBatch(scaled, discounts, value_lambdas)
 
     def _scaled(self, trajectories: list[Trajectory], discounts: list[np.ndarray]) -> list[Trajectory]:
@@ -88,13 +93,18 @@ class RewardPipeline:
             rescale_values(self._model, before / scale.divisor.item())
         return scale.divide(trajectories) if scale.divisor[0] != 1.0 else trajectories
 
+    def figures(self) -> dict[str, float]:
+        """Return what the record of an iteration says of its rewards."""
+        return {"gamma": self.discount, **self._learned}
+
     def arrays(self, carried: np.ndarray) -> dict[str, np.ndarray]:
         """Return the arrays of a checkpoint by name, with float64[instances] sums carried by the instances of all."""
         return {f"{_PREFIX}{name}": array for name, array in (self.scale.arrays() | {"carried": carried}).items()}
 
     def metadata(self) -> dict[str, Any]:
         """Return the JSON values of a checkpoint."""
-        return {"gamma": self.gamma, "interval": self.interval}
+        weighs = self._simulator.hooks.state(self._simulator)
+        return {"gamma": self.gamma, "interval": self.interval, **({"weighs": weighs} if weighs else {})}
 
     def restore(
         self, arrays: dict[str, np.ndarray], carried: np.ndarray, metadata: dict[str, Any], episodes_continue: bool
@@ -102,6 +112,7 @@ class RewardPipeline:
         """Restore what :meth:`arrays` and :meth:`metadata` returned, among others, with the sums of this rank alone."""
         own = {n.removeprefix(_PREFIX): a for n, a in arrays.items() if n.startswith(_PREFIX)}
         self.scale.restore(own | {"carried": carried} if own else {}, episodes_continue)
+        self._simulator.hooks.restore(self._simulator, metadata.get("weighs", {}))
         self.interval = self.interval or metadata.get("interval", 1.0)
         discounted = "average_reward" not in metadata  # earlier versions could maximise the mean reward
         self.gamma = self._settings.gamma or (metadata.get("gamma", 0.0) if discounted else 0.0)

@@ -131,7 +131,7 @@ class Trainer:
         for line in filter(None, [*self.collector.take_lines(), *lines]):
             progress.say(line)
         record = iteration_record(self.iteration, collected, report, coefficients, self.ranks)
-        record |= {"units": dict(self.simulator.metric_units), "gamma": self.rewards.discount}
+        record |= {"units": dict(self.simulator.metric_units)} | self.rewards.figures()
         record |= self.length.figures() | health._asdict() | self.entropy.figures(share_done)
         return record | self.collector.figures()
 

@@ -36,11 +36,12 @@ def same_sizes(simulators: Sequence[ProcessSimulator]) -> list[ProcessSimulator]
 
 
 def _kind(simulator: ProcessSimulator) -> tuple[Any, ...]:
-    """Return the values that must be equal: labels, a capacity, and the shapes of all fields that cannot be longer."""
+    """Return the values that must be equal: labels, a capacity, shapes of fields that cannot be longer, counting."""
     dtype = simulator.parameters.dtype
     shapes = tuple((name, dtype[name]) for name in dtype.names if name not in _LONGER)
     most = simulator.scenario.capacity.waiting_tasks
-    return shapes, tuple(map(tuple, simulator.labels.values())), simulator.metrics_dtype, most
+    counts = int(simulator.parameters["counts"])
+    return shapes, tuple(map(tuple, simulator.labels.values())), simulator.metrics_dtype, most, counts
 
 
 def _alike(simulators: Sequence[ProcessSimulator]) -> list[ProcessSimulator]:

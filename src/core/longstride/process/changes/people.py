@@ -113,6 +113,8 @@ def add_people(content: dict[str, Any], scenario: Scenario, names: Sequence[str]
         if like in content.get(key, {}):
             content[key] |= dict.fromkeys(new, content[key][like])
             there = f"skills, times and {what}"
+    rates = content.get("aims", {}).get("costs", {}).get("per_hour", {})
+    rates |= {name: rates[like] for name in new if like in rates}
     kind = people_like(word, word != like, count == 1)
     return f"{_number(count)} more {kind}: {_listed(new)}, with the {there} of {like!r}"
 
@@ -139,6 +141,8 @@ def remove_people(content: dict[str, Any], scenario: Scenario, names: Sequence[s
         content.setdefault("working_hours", {}).update((name, []) for name in gone)
     else:
         content["resources"] = [name for name in content["resources"] if name not in gone]
+        for name in gone:
+            content.get("aims", {}).get("costs", {}).get("per_hour", {}).pop(name, None)
         content["service"] = [entry for entry in content["service"] if entry["resource"] not in gone]
     kind, what = people_like(group_of(gone[0]), True, count == 1), "never on duty" if real else "gone"
     return f"{_number(count)} fewer {kind}: {_listed(gone)} {'is' if count == 1 else 'are'} {what}"

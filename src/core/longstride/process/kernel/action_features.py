@@ -22,7 +22,8 @@ _MOST_TASKS = 16
 def action_features(state, p, mask, features):  # type: ignore[no-untyped-def]
     """Write the features of each feasible pair.
 
-    Feature 0 is the logarithm of the time to serve the queue over the pair's own mean service time, within +-3. Feature
+    Feature 0 is the logarithm of the time to serve the queue over the pair's own mean service time, within +-3. If the
+    objective weighs costs, both contain them as times. Feature
     1 is feature 0 if that is negative: another resource is expected to finish sooner, although it is not free now. With
     a prior that serves the oldest case, feature 1 is 1 for the pairs that do, else 0.
     Feature 2 exists if cases have parallel branches; see :func:`branches_behind`. ``mask`` is bool[P + 1], the feasible
@@ -37,7 +38,7 @@ def action_features(state, p, mask, features):  # type: ignore[no-untyped-def]
                 if relief < 0.0:
                     relief = time_to_serve(state, p, a)
                     behind = branches_behind(state, p, a)
-                slack = math.log(max(relief, 1e-300) / p.pair_mean[pair])
+                slack = math.log(max(relief, 1e-300) / p.pair_price[pair])
                 features[pair, 0] = min(max(slack, -3.0), 3.0)
                 features[pair, 1] = waits if p.serves_oldest else min(features[pair, 0], np.float32(0.0))
                 if features.shape[1] > 2:
@@ -100,11 +101,12 @@ def time_to_serve(state, p, a):  # type: ignore[no-untyped-def]
     """Return the expected time to serve an activity's queue, if its resources did nothing else.
 
     Each task goes to the resource that would finish it first (list scheduling), with mean service times in place of
-    random ones. :func:`time_until_ready` is expensive, so it is computed only for a resource that might be next.
+    random ones, and with their costs if the objective weighs costs. :func:`time_until_ready` is expensive, so it is
+    computed only for a resource that might be next.
     """
     first, last = p.activity_pairs[a], p.activity_pairs[a + 1]
     for pair in range(first, last):
-        state.done[pair], state.asked[pair] = least_wait(state, p, p.pair_resource[pair]) + p.pair_mean[pair], 0
+        state.done[pair], state.asked[pair] = least_wait(state, p, p.pair_resource[pair]) + p.pair_price[pair], 0
     tasks = min(state.queue_length[a], _MOST_TASKS)
     served = 0
     while True:
@@ -113,13 +115,13 @@ def time_to_serve(state, p, a):  # type: ignore[no-untyped-def]
             if state.done[pair] < state.done[chosen]:
                 chosen = pair
         if state.asked[chosen] == 0:
-            state.done[chosen] = time_until_ready(state, p, p.pair_resource[chosen]) + p.pair_mean[chosen]
+            state.done[chosen] = time_until_ready(state, p, p.pair_resource[chosen]) + p.pair_price[chosen]
             state.asked[chosen] = 1
             continue
         served += 1
         if served == tasks:
             break
-        state.done[chosen] += p.pair_mean[chosen]
+        state.done[chosen] += p.pair_price[chosen]
     earliest = state.done[chosen]
     for pair in range(first, last):  # features must not change the record
         state.done[pair], state.asked[pair] = 0.0, 0

@@ -3,6 +3,7 @@
 import numpy as np
 from numba import njit
 
+from longstride.process.kernel.aims.quantities import note_person
 from longstride.process.kernel.duty import begin_day, next_change_hour, note_changes
 from longstride.process.kernel.state import NONE
 
@@ -34,6 +35,7 @@ def change_shift(state, p):  # type: ignore[no-untyped-def]
     resource = p.shift_resource[state.shift]
     state.on_duty[resource] = p.shift_on[state.shift]
     set_available(state, p, resource, 1 if state.on_duty[resource] and state.busy_pair[resource] == NONE else 0)
+    note_person(state, p, resource)
     state.change_at[resource] = state.time + p.shift_until[state.shift]
     state.change_after[resource] = state.time + p.shift_after[state.shift]
     state.shift += 1
@@ -56,5 +58,6 @@ def change_duty(state, p):  # type: ignore[no-untyped-def]
             state.on_duty[r] = on
             state.duty_time[r] += -state.time if on else state.time
             set_available(state, p, r, 1 if on and state.busy_pair[r] == NONE else 0)
+            note_person(state, p, r)
             note_changes(state, p, r, 24 * state.day + hour)
     next_change_hour(state, p, hour + 1)

@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 
 from longstride.process.kernel.counter_rng import child, uniform
+from longstride.process.scenario.scenario import Scenario
 from longstride.process.scenario.schema import Day, DutyPlan
 
 ROSTER_STREAM = 2**33
@@ -46,6 +47,22 @@ def roster_arrays(
         "roster_cumulative": np.array(cumulative, np.float64),
         "roster_mask": np.array(masks, np.int64),
     }
+
+
+def duty_intervals(scenario: Scenario) -> dict[str, Any]:
+    """Return the parameters' fields ``duty...``."""
+    hour = scenario.hour if scenario.working_hours or scenario.rosters else math.nan
+    rows: list[tuple[float, float]] = []
+    first = [0]
+    people: dict[str, set[str]] = {}
+    for entry in scenario.service:
+        people.setdefault(entry.activity, set()).add(entry.resource)
+    for activity in scenario.activities:
+        able = people.get(activity, set())
+        always = any(name not in scenario.working_hours for name in able)
+        rows += [(0.0, math.inf)] if always else [(a * hour, b * hour) for a, b in scenario.weekly_hours(able)]
+        first.append(len(rows))
+    return {"duty_intervals": np.array(rows, np.float64), "duty_first": np.array(first, np.int64)}
 
 
 @njit(nogil=True)

@@ -10,6 +10,7 @@ import math
 import numpy as np
 from numba import njit
 
+from longstride.process.kernel.aims import quantities
 from longstride.process.kernel.arrivals import draw_arrival
 from longstride.process.kernel.attendance import change_duty, change_shift, feasible, set_available
 from longstride.process.kernel.counter_rng import advance, child, uniform
@@ -82,6 +83,7 @@ def clear(state, p):  # type: ignore[no-untyped-def]
         begin_day(state, p, 0)
         for r in range(len(state.finish)):
             note_changes(state, p, r, 0)
+    quantities.clear_quantities(state, p)
     draw_arrival(state, p)
 
 
@@ -101,10 +103,10 @@ def process_event(state, p):  # type: ignore[no-untyped-def]
     due = state.timer_time[0] if state.timers > 0 else math.inf
     time = min(finish, due, state.next_shift, state.next_arrival)
     if time >= p.horizon:
-        pass_time(state, p.horizon)
+        quantities.pass_time(state, p, p.horizon)
         state.ended = 1
         return
-    pass_time(state, time)
+    quantities.pass_time(state, p, time)
     if finish <= time:
         complete(state, p, state.busy_heap[0])
     elif due <= time:
@@ -118,16 +120,6 @@ def process_event(state, p):  # type: ignore[no-untyped-def]
         arrive(state, p)
     if state.overflow != 0:
         state.ended = 1
-
-
-@njit(nogil=True)
-def pass_time(state, time):  # type: ignore[no-untyped-def]
-    """Move the clock and update the time integrals: of cases in queue or service, of resting cases, of served cases."""
-    passed = time - state.time
-    state.area += (state.open - state.resting) * passed
-    state.resting_time += state.resting * passed
-    state.serving_time += state.serving * passed
-    state.time = time
 
 
 @njit(nogil=True)
@@ -145,6 +137,8 @@ def arrive(state, p):  # type: ignore[no-untyped-def]
     state.open += 1
     if p.has_delays:
         state.resting += 1
+    if p.counts:
+        quantities.note_case(state, p, case)
     draw_arrival(state, p)
     move(state, p, case, p.root, child(state.seed, case + 1))
 
@@ -190,6 +184,8 @@ def move(state, p, case, node, stream):  # type: ignore[no-untyped-def]
             state.open -= 1
             if p.has_delays:
                 state.resting -= 1
+            if p.counts:
+                quantities.note_end(state, p, case)
 
 
 @njit(nogil=True)
@@ -246,12 +242,17 @@ def assign(state, p, pair):  # type: ignore[no-untyped-def]
     if p.pause and p.has_rosters:
         state.finish[resource] = pause_until_done(state, p, resource, state.time, state.work[resource])
     push_busy(state, resource)
+    if p.counts:
+        quantities.note_task(state, p, state.slot_case[slot], activity, resource)
+        quantities.note_person(state, p, resource)
     if p.has_delays:
         serve(state, state.slot_case[slot])
     if p.has_batches:
         member = state.work_member[resource] = state.slot_member[slot]
         while member != NONE:
             serve(state, state.slot_case[member])
+            if p.counts:
+                quantities.note_task(state, p, state.slot_case[member], activity, resource)
             member = state.slot_member[member]
     state.slot_next[slot] = state.free_slot
     state.free_slot = slot
@@ -274,6 +275,7 @@ def complete(state, p, resource):  # type: ignore[no-untyped-def]
     state.busy_pair[resource] = NONE
     state.finish[resource] = math.inf
     set_available(state, p, resource, state.on_duty[resource])
+    quantities.note_person(state, p, resource)
     _leave(state, p, case, node, stream)
     if p.has_batches:
         slot = state.work_member[resource]

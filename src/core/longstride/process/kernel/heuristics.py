@@ -30,11 +30,41 @@ def random(state, p, mask, rng):  # type: ignore[no-untyped-def]
 @njit(nogil=True)
 def shortest_processing_time(state, p, mask, rng):  # type: ignore[no-untyped-def]
     """Choose the feasible pair with the least mean service time, uniformly among ties."""
-    chosen, best, equals = len(p.pair_mean), math.inf, 0
-    for pair in range(len(p.pair_mean)):
-        if mask[pair] and p.pair_mean[pair] <= best:
-            equals = equals + 1 if p.pair_mean[pair] == best else 1
-            best = p.pair_mean[pair]
+    return _least(p.pair_mean, mask, rng)
+
+
+@njit(nogil=True)
+def cheapest(state, p, mask, rng):  # type: ignore[no-untyped-def]
+    """Choose the feasible pair with the least expected cost of the person's time and the task, uniformly among ties."""
+    costs = np.empty(len(p.pair_mean))
+    for pair in range(len(costs)):
+        costs[pair] = p.pair_mean[pair] * p.rate[p.pair_resource[pair]] + p.task_cost[p.pair_activity[pair]]
+    return _least(costs, mask, rng)
+
+
+@njit(nogil=True)
+def earliest_due_date(state, p, mask, rng):  # type: ignore[no-untyped-def]
+    """Serve the activity whose queue's head has the earliest due date, by the fastest of its available people."""
+    due, times = np.full(len(state.queue_length), math.inf), np.full(len(p.pair_mean), math.inf)
+    for pair in range(len(times)):
+        a = p.pair_activity[pair]
+        if mask[pair]:
+            due[a] = state.due_time[state.slot_case[state.queue_head[a]]]
+    first = due.min()
+    for pair in range(len(times)):
+        if mask[pair] and due[p.pair_activity[pair]] == first:
+            times[pair] = p.pair_mean[pair]
+    return _least(times, mask, rng)
+
+
+@njit(nogil=True)
+def _least(figures, mask, rng):  # type: ignore[no-untyped-def]
+    """Return the feasible pair with the least figure, float64[P], uniformly among ties; postpone without one."""
+    chosen, best, equals = len(figures), math.inf, 0
+    for pair in range(len(figures)):
+        if mask[pair] and figures[pair] <= best:
+            equals = equals + 1 if figures[pair] == best else 1
+            best = figures[pair]
             if rng.random() * equals < 1.0:
                 chosen = pair
     return chosen

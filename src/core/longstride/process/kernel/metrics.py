@@ -6,18 +6,21 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from longstride.process.kernel.aims import quantities
+from longstride.process.kernel.aims.quantities import note_case
 from longstride.process.kernel.arrivals import draw_arrival
 from longstride.process.kernel.counter_rng import advance, child, uniform
 from longstride.process.kernel.dynamics import clear, draw_branch, draw_service, stream_after_join
 from longstride.process.kernel.parameters import Parameters
 from longstride.process.kernel.timers import is_automatic, rest_ends
+from longstride.process.scenario.aims import OF_ALL, Aims
 from longstride.process.scenario.nodes import FORK, JOIN, TASK, XOR
 
 SHARES = "mean_world_time", "mean_people_time", "mean_work_time"
 """Metrics that split the time of a case; "world" is the documented key of external delays."""
 
 
-def metrics_dtype(resources: int, has_delays: bool = False) -> np.dtype:
+def metrics_dtype(resources: int, has_delays: bool, aims: Aims) -> np.dtype:
     """Return the dtype of an episode's metrics: times in the scenario's unit, utilisation as a share of time on duty.
 
     Cycle times cover cases that arrived after the warm-up; an open case counts with its age at the end. The mean
@@ -25,19 +28,18 @@ def metrics_dtype(resources: int, has_delays: bool = False) -> np.dtype:
     time of a case is also split: into work while a task of the case is served, waiting for people while a task waits
     for a resource but none is served, and external delay otherwise.
     """
-    times = "mean_cycle_time median_cycle_time p90_cycle_time"
-    scalars = f"{times} cases_finished cases_open decisions mean_utilisation".split()
-    scalars += SHARES if has_delays else ()
+    scalars = [*OF_ALL, "cases_finished", "cases_open", "decisions", "mean_utilisation"]
+    scalars += [*(SHARES if has_delays else ()), *aims.metrics]
     return np.dtype([*((name, np.float64) for name in scalars), ("utilisation", np.float64, (resources,))])
 
 
-def metric_units(time_unit: str, has_delays: bool = False) -> dict[str, str]:
+def metric_units(time_unit: str, has_delays: bool, aims: Aims) -> dict[str, str]:
     """Return the unit of each metric for a scenario's unit of time."""
     time = "time units" if time_unit == "abstract" else time_unit
-    names = ("mean_cycle_time", "median_cycle_time", "p90_cycle_time", *(SHARES if has_delays else ()))
-    times = dict.fromkeys(names, time)
+    times = dict.fromkeys((*OF_ALL, *(SHARES if has_delays else ())), time)
     shares = dict.fromkeys(("mean_utilisation", "utilisation"), "share")
-    return {**times, "cases_finished": "cases", "cases_open": "cases", "decisions": "steps", **shares}
+    numbers = {"cases_finished": "cases", "cases_open": "cases", "decisions": "steps"}
+    return {**times, **numbers, **shares, **quantities.metric_units(aims, time)}
 
 
 def episode_metrics(state: Any, p: Parameters, metrics: Any) -> None:
@@ -56,10 +58,11 @@ def episode_metrics(state: Any, p: Parameters, metrics: Any) -> None:
         ages = np.where(state.completion_time >= 0.0, state.completion_time, state.time) - state.arrival_time
         metrics.mean_world_time, metrics.mean_work_time = external, work
         metrics.mean_people_time = max(ages[: state.arrived].mean() - external - work, 0.0)
+    quantities.fill_quantities(state, p, metrics)
 
 
 def summarise_cycle_times(state: Any, p: Parameters, metrics: Any) -> None:
-    """Fill the cycle times and the numbers of cases from arrival and completion times."""
+    """Fill the metrics that follow from the times at which cases arrive, are due and end."""
     arrival, completion = state.arrival_time[: state.arrived], state.completion_time[: state.arrived]
     counted = arrival >= p.warmup
     arrival, completion = arrival[counted], completion[counted]
@@ -69,6 +72,9 @@ def summarise_cycle_times(state: Any, p: Parameters, metrics: Any) -> None:
         cycle_times = np.where(finished, completion, state.time) - arrival
         metrics.mean_cycle_time = cycle_times.mean()
         metrics.median_cycle_time, metrics.p90_cycle_time = np.quantile(cycle_times, (0.5, 0.9))
+        if "p95_cycle_time" in metrics.dtype.names:
+            metrics.p95_cycle_time = np.quantile(cycle_times, 0.95)
+    quantities.fill_case_quantities(state, p, metrics, counted)
 
 
 def duty_so_far(state: Any, p: Parameters) -> np.ndarray:
@@ -115,6 +121,8 @@ def run_unhindered(state, p):  # type: ignore[no-untyped-def]
         case = state.arrived
         state.arrival_time[case] = state.next_arrival
         state.arrived += 1
+        if p.counts:
+            note_case(state, p, case)
         end = unhindered_completion(p, state.next_arrival, child(state.seed, case + 1), len(state.stack_node))
         if end < p.horizon:
             state.completion_time[case] = end

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from longstride.errors import UserError
+from longstride.process.kernel.aims.arrays import aim_arrays, pair_prices
 from longstride.process.kernel.arrivals import arrival_arrays, expected_cases
-from longstride.process.kernel.duty import roster_arrays
+from longstride.process.kernel.duty import duty_intervals, roster_arrays
 from longstride.process.kernel.service_times import service_arrays, service_mean
 from longstride.process.kernel.timers import batch_arrays, clock_arrays, delay_arrays
 from longstride.process.scenario.calendar import leave_arrays
@@ -35,6 +36,7 @@ class Parameters(NamedTuple):
     pair_activity: np.ndarray  # int64[P]
     pair_resource: np.ndarray  # int64[P]
     pair_mean: np.ndarray  # float64[P], mean service time
+    pair_price: np.ndarray  # float64[P], the same and its cost as a time; see aims/arrays.py
     pair_habit: np.ndarray  # float64[P], events of the pair in the log
     habit_upto: np.ndarray  # float64[P + 1], events of all pairs before each in the log
     pair_least_rest: np.ndarray  # float64[P], lower bound of the expected remaining service time
@@ -96,6 +98,17 @@ class Parameters(NamedTuple):
     leave_first: np.ndarray  # int64[R + 1], first absence of each resource
     leave_begin: np.ndarray  # int64[*], first hour of each absence, counted from time 0
     leave_end: np.ndarray  # int64[*], hour after its last
+    counts: int  # 1 if the scenario has aims; see aims/quantities.py for this and the next ones
+    weights: np.ndarray  # float64[Q + 1], weight of each quantity in the reward, and of cases beyond the target
+    rate: np.ndarray  # float64[R], cost of a resource for a time unit
+    task_cost: np.ndarray  # float64[A]
+    paid_on_duty: int  # 1 if resources cost as much while they are idle on duty
+    watches: int  # 1 if policies see the time that cases have left: with due dates or a target
+    has_due: int  # 1 if cases have due dates
+    due_by_case: int  # 1 if due_table has the allowance of each case, 0 for quantiles
+    due_table: np.ndarray  # float64[*], allowances of cases, infinite without due dates
+    within: float  # age of the target, infinite without one
+    exceptions: float  # promised share of cases beyond it
     horizon: float
     warmup: float
     hour: float
@@ -130,10 +143,13 @@ def build_parameters(scenario: Scenario, routing: Routing | None = None) -> tupl
     activity_pairs = np.searchsorted(activity, range(len(scenario.activities) + 1)).astype(np.int64)
     means = np.array([service_mean(entry) for entry in pairs])
     sizes = sizes_of(scenario, routing)
+    resource = np.array([resource_of(entry.resource) for entry in pairs], np.int64)
+    aims = aim_arrays(scenario)
     parameters = Parameters(
         pair_activity=activity,
-        pair_resource=np.array([resource_of(entry.resource) for entry in pairs], np.int64),
+        pair_resource=resource,
         pair_mean=means,
+        pair_price=pair_prices(means, activity, resource, aims),
         pair_habit=np.array([float(entry.observations or 0) for entry in pairs]),
         habit_upto=np.cumsum([0.0, *(float(entry.observations or 0) for entry in pairs)]),
         activity_pairs=activity_pairs,
@@ -142,8 +158,9 @@ def build_parameters(scenario: Scenario, routing: Routing | None = None) -> tupl
         **arrival_arrays(scenario),
         **_activities_of(pairs, scenario),
         **_shift_changes(scenario),
-        **_duty_intervals(scenario),
+        **duty_intervals(scenario),
         **_external(scenario),
+        **aims,
         horizon=scenario.horizon.value,
         warmup=scenario.warmup,
         hour=scenario.hour,
@@ -287,19 +304,3 @@ def _shift_changes(scenario: Scenario) -> dict[str, Any]:
         "second_change": second,
         "on_duty_at_start": on,
     }
-
-
-def _duty_intervals(scenario: Scenario) -> dict[str, Any]:
-    """Return the parameters' fields ``duty...``."""
-    hour = scenario.hour if scenario.working_hours or scenario.rosters else math.nan
-    rows: list[tuple[float, float]] = []
-    first = [0]
-    people: dict[str, set[str]] = {}
-    for entry in scenario.service:
-        people.setdefault(entry.activity, set()).add(entry.resource)
-    for activity in scenario.activities:
-        able = people.get(activity, set())
-        always = any(name not in scenario.working_hours for name in able)
-        rows += [(0.0, math.inf)] if always else [(a * hour, b * hour) for a, b in scenario.weekly_hours(able)]
-        first.append(len(rows))
-    return {"duty_intervals": np.array(rows, np.float64), "duty_first": np.array(first, np.int64)}

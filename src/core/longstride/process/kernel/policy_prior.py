@@ -72,18 +72,21 @@ def fixed_figures(p: Parameters, routing: Routing) -> tuple[np.ndarray, np.ndarr
     """Return the constant figures: two of each pair, float64[P] each, and one of each activity, float64[A].
 
     They are logarithms: of the service time over the fastest person's, of that ratio over the person's usual one, and
-    of the remaining work of a case over the mean of all activities.
+    of the remaining work of a case over the mean of all activities. If the objective weighs costs, the first two
+    contain them as times.
     """
     activities, resources = len(p.activity_pairs) - 1, len(p.on_duty_at_start)
     fastest = np.full(activities, np.inf)
-    np.minimum.at(fastest, p.pair_activity, p.pair_mean)
+    np.minimum.at(fastest, p.pair_activity, p.pair_price)
     counts = np.bincount(p.pair_activity, minlength=activities)
-    speed = np.bincount(p.pair_activity, 1.0 / p.pair_mean, activities)
     # Automatic activities need no person, so they are not work.
-    typical = np.divide(counts, speed, out=np.full(activities, 1e-9 * p.service_unit), where=counts > 0)
-    slowness = np.log(p.pair_mean / typical[p.pair_activity])
+    typical, usual = (
+        np.divide(counts, speed, out=np.full(activities, 1e-9 * p.service_unit), where=counts > 0)
+        for speed in (np.bincount(p.pair_activity, 1.0 / each, activities) for each in (p.pair_mean, p.pair_price))
+    )
+    slowness = np.log(p.pair_price / usual[p.pair_activity])
     per_resource = np.maximum(np.bincount(p.pair_resource, minlength=resources), 1)
     own_average = np.bincount(p.pair_resource, slowness, resources) / per_resource
     ahead = np.log(routing.expected_work_ahead(typical))
-    slower = np.log(p.pair_mean / fastest[p.pair_activity])
+    slower = np.log(p.pair_price / fastest[p.pair_activity])
     return slower, slowness - own_average[p.pair_resource], ahead - ahead.mean()

@@ -5,12 +5,16 @@ import math
 import numpy as np
 
 from longstride.errors import UserError
+from longstride.process.kernel.aims.arrays import BEYOND
 from longstride.process.kernel.parameters import Parameters, Sizes
 
 NONE = -1
 
 CASES_FULL, OPEN_CASES_FULL, WAITING_FULL = 1, 2, 3
 """Values of ``overflow``; 0 if no capacity was reached."""
+
+Rows = list[tuple[type, str, tuple[int, ...]]]
+"""Fields of the record: their type, names and shape."""
 
 _MOST_BYTES = 2**31 - 1
 """Most bytes of a record of NumPy."""
@@ -25,6 +29,7 @@ def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
     or are served, and ``served`` those that are served. ``resting`` is the number of open cases without active tasks,
     ``serving`` the number with served tasks, and ``resting_time`` and ``serving_time`` are their integrals. With
     batches (``queues.py``), ``slot_member`` is the next task of a batch, and ``gathered`` counts the tasks that gather.
+    The last rows, from ``amounts`` on, are those of ``aims/quantities.py``.
 
     Raises:
         UserError: the record would be too large.
@@ -32,7 +37,7 @@ def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
     resources, pairs = len(parameters.on_duty_at_start), len(parameters.pair_mean)
     activities = len(parameters.activity_pairs) - 1
     joins, depth = len(parameters.join_size), sizes.depth
-    rows: list[tuple[type, str, tuple[int, ...]]] = [
+    rows: Rows = [
         (np.float64, "time next_arrival next_shift", ()),
         (np.int64, "shift", ()),
         (np.float64, "week_start area", ()),
@@ -66,6 +71,7 @@ def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
         (np.int64, "slot_member", (sizes.waiting if parameters.has_batches else 1,)),
         (np.int64, "gathered gather_head gather_tail", (activities if parameters.has_batches else 1,)),
         (np.int64, "work_member", (resources if parameters.has_batches else 1,)),
+        *_rows_of_quantities(resources, sizes.cases if parameters.counts else 1),
     ]
     size = sum(np.dtype(kind).itemsize * len(names.split()) * math.prod(shape) for kind, names, shape in rows)
     if size > _MOST_BYTES:
@@ -75,3 +81,16 @@ def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
             "tasks."
         )
     return np.dtype([(name, kind, shape) for kind, names, shape in rows for name in names.split()])
+
+
+def _rows_of_quantities(resources: int, cases: int) -> Rows:
+    """Return the fields of ``aims/quantities.py``."""
+    return [
+        (np.float64, "amounts totals", (BEYOND + 1,)),
+        (np.float64, "paying", ()),
+        (np.float64, "pays", (resources,)),
+        (np.int64, "overworked due_count late_open aged", ()),
+        (np.uint8, "works_over", (resources,)),
+        (np.float64, "due_time", (cases,)),
+        (np.int64, "due_heap last_person", (cases,)),
+    ]

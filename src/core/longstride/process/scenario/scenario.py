@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 from pydantic import Field
 
 from longstride.errors import UserError
+from longstride.process.scenario.aims import Aims, problems_of_aims
 from longstride.process.scenario.calendar import Absence, Moment, problems_of_calendar
 from longstride.process.scenario.schema import (
     Batch,
@@ -117,6 +118,7 @@ class Scenario(Strict):
     waiting: Waiting | None = None
     logged: Logged | None = None
     capacity: Capacity = Field(default_factory=Capacity)
+    aims: Aims = Field(default_factory=Aims)
     queue_discipline_within_activity: Literal["earliest enabled first"] = "earliest enabled first"
 
     @property
@@ -204,6 +206,7 @@ def _problems(scenario: Scenario) -> Iterator[str]:
     yield from problems_of_delays(scenario.automatic, "automatic", scenario.activities)
     yield from problems_of_batches(scenario.batches, {service.activity for service in scenario.service})
     yield from problems_of_clock(scenario.delay_clock)
+    yield from problems_of_aims(scenario.aims, scenario.arrivals.times, scenario.activities, scenario.resources)
     if scenario.time_unit == "abstract" and (scenario.delay_clock or scenario.at_end_of_duty == "pause"):
         yield f"delay_clock, at_end_of_duty: {_NEED_REAL_TIME}"
 

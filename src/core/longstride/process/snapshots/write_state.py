@@ -5,6 +5,7 @@ import math
 import numpy as np
 from numba import njit
 
+from longstride.process.kernel.aims.quantities import expect_due_dates
 from longstride.process.kernel.attendance import set_available
 from longstride.process.kernel.queues import enqueue, flush
 from longstride.process.kernel.state import NONE
@@ -44,6 +45,7 @@ def write_state(state, p, described):  # type: ignore[no-untyped-def]
     if p.has_batches:
         for a in range(len(state.queue_length)):
             flush(state, p, a)
+    expect_due_dates(state, p)
     for i in range(len(described.work_pair)):
         _begin_work(state, p, described, i)
     for r in range(len(state.finish)):

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from longstride.api.checkpoint_simulator import refuse_aims
 from longstride.api.compare_policies import require_heuristics, split_names, with_episodes_of_run
 from longstride.api.report import report_at_the_end
 from longstride.errors import UserError
@@ -118,6 +119,8 @@ class _Base:
 def _base(settings: Settings, options: WhatIfOptions, say: Say) -> _Base:
     """Return the unchanged process: the checkpoint's, else the first scenario or the one in the settings."""
     files = [settings.config.scenario, *options.further_scenarios] if settings.is_flag("scenario") else []
+    if options.checkpoint or files:
+        refuse_aims(settings, "a checkpoint or a scenario file")
     if options.checkpoint:
         others = [name for name in ("simulator", "simulator_options") if settings.is_flag(name)]
         if others:

@@ -57,6 +57,8 @@ def build_hosts_collector(setup: Setup, plan: Plan, rollout: RolloutPlan, new: A
 def _require_playable(setup: Setup, rollout: RolloutPlan) -> None:
     config = setup.config
     name = "ROLLOUT_HOSTS" if config.rollout_hosts else "ROLLOUT_LAG"
+    if setup.simulator.hooks.learns:
+        raise UserError(f"{name} plays copies of the simulator, whose reward changes here; leave out {name} or TARGET.")
     if config.rollout_hosts:
         check_address(config.rollout_hosts)
     if rollout.of:

@@ -30,7 +30,7 @@ def load_configured(config: Config, say: Say | None = None) -> LoadedSimulator:
     Raises:
         UserError: there is none, or it cannot be built.
     """
-    return load_simulator(config.simulator, config.options_of_simulator, say)
+    return load_simulator(config.simulator, config.options_of_simulator, say).with_objective(config.objective)
 
 
 def train_command(settings: Settings, directory: Path, file: Path | None, processes: int = 1) -> str:

@@ -1,0 +1,102 @@
+"""Two servers with costs: the optimum by value iteration, and a policy that is trained with the defaults.
+
+Cases arrive at random and need one task. ``fast`` takes 1 on average and is expensive, ``slow`` takes 2.5 and is cheap.
+A case costs 1 for each unit of its cycle time, and its server's rate while it is served. The optimum lets ``slow``
+serve and calls ``fast`` from some length of the queue on.
+
+    python research/processes/costs.py FOLDER [RATE PRICE]...
+
+``RATE`` is that of arrivals, ``PRICE`` the cost of ``fast`` for a unit of time.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+FAST, SLOW, CHEAP = 1.0, 2.5, 0.4
+"""Mean service times, and the cost of ``slow`` for a unit of time."""
+
+LONGEST = 60
+"""Length at which the queue of the value iteration is cut."""
+
+HORIZON, STEPS, EPISODES = 10_000.0, 1_000_000, 100
+
+
+def scenario(rate: float, price: float) -> dict[str, object]:
+    """Return the scenario as JSON values."""
+    times = {"fast": FAST, "slow": SLOW}
+    service = [{"activity": "A", "resource": r, "distribution": "exponential", "mean": m} for r, m in times.items()]
+    return {
+        "schema": "resource-allocation-scenario/1",
+        "name": "two_servers",
+        "horizon": {"value": HORIZON},
+        "arrivals": {"process": "poisson", "rate": rate},
+        "activities": ["A"],
+        "resources": list(times),
+        "service": service,
+        "flow": {"task": "A"},
+        "aims": {
+            "objective": {"cost": 1.0, "cycle_time": 1.0},
+            "costs": {"per_hour": {"fast": price, "slow": CHEAP}},
+        },
+    }
+
+
+def optimum(rate: float, price: float) -> tuple[float, int]:
+    """Return the least mean cost of a case, and the length of the queue from which ``fast`` is called.
+
+    Relative value iteration over (waiting, fast busy, slow busy), uniformised; values are those after the decisions of
+    an event.
+    """
+    fast, slow = 1.0 / FAST, 1.0 / SLOW
+    total = rate + fast + slow
+    waiting, on_fast, on_slow = np.indices((LONGEST + 1, 2, 2))
+    costs = (waiting + on_fast + on_slow + price * on_fast + CHEAP * on_slow) / total
+    values = np.zeros(costs.shape)
+    while True:
+        best = values.copy()
+        for f, s in ((1, 0), (0, 1), (0, 0)):  # an event may be followed by two assignments
+            if not f:
+                best[1:, f, s] = np.minimum(best[1:, f, s], best[:-1, 1, s])
+            if not s:
+                best[1:, f, s] = np.minimum(best[1:, f, s], best[:-1, f, 1])
+        arrived = np.concatenate([best[1:], best[-1:]])
+        by_fast = np.where(on_fast == 1, best[:, :1, :], best)
+        by_slow = np.where(on_slow == 1, best[:, :, :1], best)
+        new = costs + (rate * arrived + fast * by_fast + slow * by_slow) / total
+        change = new - values
+        values = new - new[0, 0, 0]
+        if np.ptp(change) < 1e-11:
+            calls = [n for n in range(1, 30) if values[n - 1, 1, 1] <= values[n, 0, 1]]
+            return float(change.mean() * total / rate), calls[0]
+
+
+def trained(folder: Path, rate: float, price: float) -> dict[str, float]:
+    """Train with the defaults, evaluate on other episodes, and return the mean objective of each policy."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file, run = folder / "scenario.json", folder / "run"
+    file.write_text(json.dumps(scenario(rate, price)))
+    command = [sys.executable, "-m", "longstride", "--mode"]
+    train = ["train", "--scenario", str(file), "--total-steps", str(STEPS), "--run-directory", str(run)]
+    subprocess.run([*command, *train], check=True, capture_output=True)
+    evaluate = ["evaluate", "--checkpoint", str(run), "--evaluation-episodes", str(EPISODES)]
+    subprocess.run([*command, *evaluate], check=True, capture_output=True)
+    policies = json.loads((run / "evaluation.json").read_text())["policies"]
+    return {name: of["objective"]["mean"] for name, of in policies.items() if "objective" in of}
+
+
+def main(arguments: list[str]) -> None:
+    """Print a line for each pair of a rate and a price."""
+    numbers = list(map(float, arguments[1:])) or [0.3, 14.0, 0.4, 8.0, 0.2, 5.0]
+    for rate, price in zip(numbers[::2], numbers[1::2], strict=True):
+        least, length = optimum(rate, price)
+        print(f"rate {rate:g}, price {price:g}: optimum {least:.4f}, fast from {length} waiting on", flush=True)
+        for name, mean in trained(Path(arguments[0]) / f"{rate:g}-{price:g}", rate, price).items():
+            print(f"  {name}: {mean:.4f} ({100.0 * (mean / least - 1.0):+.2f} %)", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

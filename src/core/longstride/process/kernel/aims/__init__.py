@@ -1,0 +1,1 @@
+"""The aims of a process in its kernel: arrays, and the quantities that they weigh."""
