@@ -26,6 +26,7 @@ from longstride.escaping import (
     json_line,
     json_text,
     markdown_text,
+    mlflow_name,
     plot_text,
     shell_command,
     shell_word,
@@ -186,6 +187,18 @@ def test_a_quoted_name_is_that_name_in_a_database(text):
     base = sqlite3.connect(":memory:")
     base.execute(f"CREATE TABLE t ({sql_identifier('a' + text)} TEXT)")
     assert base.execute("SELECT * FROM t").description[0][0] == f"a{text}"
+
+
+def test_mlflow_takes_every_name_and_usual_ones_stay():
+    """The oracle is MLflow's own check of names."""
+    validation = pytest.importorskip("mlflow.utils.validation")
+    names = ["".join(EVERY_CHARACTER[i : i + 100]) for i in range(0, 0x11000, 100)]
+    for name in [*HARMFUL, *names, "arrivals [/h]", "/x", "a//b", "a/../b", "..", "a/.", "", "x" * 300, "y/" * 200]:
+        validation._validate_metric_name(mlflow_name(name))
+        validation._validate_tag_name(mlflow_name(name))
+        assert len(mlflow_name(name)) <= 250
+    assert [mlflow_name(name) for name in ("metrics/cash", "Umsätze 1.5-2")] == ["metrics/cash", "Umsätze 1.5-2"]
+    assert mlflow_name("arrivals [/h]") == "arrivals _/h_"
 
 
 @pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash")

@@ -179,6 +179,21 @@ def test_mlflow_has_the_run(run, tmp_path, monkeypatch, capsys, refused):  # noq
     assert message.startswith("MLflow: ") and "delete" in message
 
 
+def test_mlflow_has_metrics_whose_names_it_does_not_allow(tmp_path, monkeypatch):
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "store").as_uri())
+    (tmp_path / "run").mkdir()
+    line = {"iteration": 1, "metrics": {"arrivals [/h]": 2.5}, "units": {"arrivals [/h]": "1/h"}}
+    (tmp_path / "run" / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+    (tmp_path / "run" / "config.json").write_text(json.dumps({"values": SETTINGS}))
+    assert track(tmp_path / "run", "mlflow") == 0
+    client = mlflow.MlflowClient((tmp_path / "store").as_uri())
+    (found,) = client.search_runs([client.get_experiment_by_name("longstride").experiment_id])
+    assert found.data.metrics["metrics/arrivals _/h_"] == 2.5
+    assert found.data.tags["unit.arrivals _/h_"] == "1/h"
+
+
 def test_no_password_is_shown_or_kept(run, monkeypatch, refused):  # noqa: F811
     pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://user:secret@127.0.0.1:9")

@@ -37,6 +37,10 @@ _FORMULAS = tuple("=+-@\t\r\n|%＝＋－＠")  # noqa: RUF001, the wide forms co
 """Beginnings of cells that a spreadsheet may compute (OWASP, CSV injection)."""
 
 
+_LONGEST_IN_MLFLOW = 250
+"""Letters of a name in all versions of MLflow."""
+
+
 def _visible(text: str, kept: str = "") -> str:
     """Return text with control characters as escapes, except those in ``kept``."""
     return _CONTROLS.sub(lambda match: match[0] if match[0] in kept else _escape_of(match[0]), text)
@@ -145,6 +149,13 @@ def sql_identifier(name: str) -> str:
     if "\x00" in name:
         raise ValueError("a name in a database holds a zero byte")
     return '"' + name.replace('"', '""') + '"'
+
+
+def mlflow_name(name: str) -> str:
+    """Return a name of a metric or tag that MLflow takes: other characters become underscores, slashes stay groups."""
+    parts = [re.sub(r"[^\w .-]", "_", part) for part in name.split("/")]
+    taken = "/".join(re.sub(r"^(\.\.|\.?$)", "_", part) for part in parts)
+    return taken if len(taken) <= _LONGEST_IN_MLFLOW else taken[:_LONGEST_IN_MLFLOW].rstrip("/.")
 
 
 def shell_word(text: str) -> str:

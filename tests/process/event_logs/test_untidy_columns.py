@@ -53,6 +53,31 @@ def test_usual_names_of_columns_are_known(tmp_path):
         assert moments(log) == moments(read(tmp_path, TEXT))
 
 
+@pytest.mark.parametrize("name", ["status", "State"])
+def test_a_column_called_status_holds_the_activity_where_no_other_does(tmp_path, name):
+    named = TEXT.replace("activity", name, 1)
+    log, usual = read(tmp_path, named), read(tmp_path, TEXT)
+    assert (log.activities, len(log)) == (usual.activities, len(usual))
+    sentence = f"Column {name!r} is taken for the activity; --log-columns activity=... names another one."
+    assert sentence in log.notes
+    assert sentence not in read(tmp_path, named, {"activity": name}).notes
+
+
+def test_a_column_called_status_beside_an_activity_changes_nothing(tmp_path):
+    header, *rows = TEXT.splitlines()
+    log = read(tmp_path, "\n".join([f"status,{header}", *(f"open,{row}" for row in rows)]))
+    assert (log.activities, log.notes) == (read(tmp_path, TEXT).activities, read(tmp_path, TEXT).notes)
+
+
+def test_words_such_as_start_and_complete_in_a_status_are_no_activities(tmp_path):
+    header, *rows = TEXT.replace("activity", "status", 1).splitlines()
+    place = header.split(",").index("status")
+    cells = [row.split(",") for row in rows]
+    cells = [[*row[:place], ("Started", "completed")[i % 2], *row[place + 1 :]] for i, row in enumerate(cells)]
+    message = refused(tmp_path, "\n".join([header, *map(",".join, cells)]))
+    assert "no column is recognised for activity; 'status' holds only transitions, such as 'Started'." in message
+
+
 def test_a_log_without_starts_names_both_columns_that_could_hold_them(tmp_path):
     ends = "\n".join(",".join(line.split(",")[:3] + line.split(",")[4:]) for line in TEXT.splitlines())
     (note,) = [note for note in read(tmp_path, ends).notes if "no start times" in note]

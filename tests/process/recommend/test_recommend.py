@@ -167,6 +167,11 @@ TASK = '{"case": "x", "activity": "A", "since": 0}'
         ("{}", (), "state.json: time is missing."),
         ('{"time": 1', (), "state.json: this is not JSON: EOF while parsing an object at line 1 column 10."),
         ('{"time": true}', (), "state.json: time: Input should be a valid number (it is True)."),
+        (
+            f'{{"time": 1, "waiting": [{TASK.replace("0", "false")}]}}',
+            (),
+            "waiting[0].since: Input should be a valid number",
+        ),
         ('{"time": -1}', (), "time: -1 is before 0"),
         ('{"time": 1e300}', (), "state.json: time: Input should be less than or equal to"),
         (

@@ -233,6 +233,14 @@ def test_the_large_transformer_is_planned_on_a_card():
     assert "what the policy remembers" in plan.reasons["trajectory_bytes"]
 
 
+def test_a_preset_leaves_the_epochs_of_a_policy_with_a_rule_and_says_so():
+    setup = complete(load_settings(None, {"preset": "production"}), load_simulator("process"))
+    assert (setup.config.num_epochs, setup.settings.sources["num_epochs"]) == (WITH_PRIOR["num_epochs"], "prior")
+    line = "Preset production leaves NUM_EPOCHS = 1 alone, set by the rule that the policy starts from."
+    assert line in setup.settings.notes
+    assert setup.config.evaluate_every == 100
+
+
 def test_settings_are_completed_once_in_one_order():
     """Defaults of a rule, then the preset, then the budget; what is complete stays, and a run stays as it was."""
     desk = load_simulator("process")

@@ -67,21 +67,37 @@ def test_the_better_way_is_found_and_kept_for_this_policy_alone(simulator, word,
     assert not draws_by_default(tmp_path, policy.actor_params + 1)
 
 
-def test_evaluate_decides_how_the_loaded_policy_acts(tmp_path, capsys):
-    (tmp_path / "alternate.py").write_text(
-        "import numpy as np\nfrom longstride import Discrete, Simulator\n\n\n"
-        "class Alternate(Simulator):\n"
-        "    observation_size, action_space, max_steps = 1, Discrete(2), 50\n"
-        "    state_dtype = np.dtype([('last', np.int64)])\n\n"
-        "    def reset(state, parameters, rng):\n        state.last = 0\n\n"
-        "    def observe(state, parameters, observation):\n        observation[0] = 0.0\n\n"
-        "    def step(state, parameters, action, rng):\n"
-        "        reward = 1.0 if action != state.last else 0.0\n        state.last = action\n"
-        "        return reward, False\n"
-    )
-    run = tmp_path / "run"
+SOURCE = (
+    "import numpy as np\nfrom longstride import Discrete, Simulator\n\n\n"
+    "class Alternate(Simulator):\n"
+    "    observation_size, action_space, max_steps = 1, Discrete(2), 50\n"
+    "    state_dtype = np.dtype([('last', np.int64)])\n\n"
+    "    def reset(state, parameters, rng):\n        state.last = 0\n\n"
+    "    def observe(state, parameters, observation):\n        observation[0] = 0.0\n\n"
+    "    def step(state, parameters, action, rng):\n"
+    "        reward = 1.0 if action != state.last else 0.0\n        state.last = action\n"
+    "        return reward, False\n"
+)
+
+
+@pytest.fixture
+def alternate(tmp_path):
+    """Return the flags of a short training on a simulator that only draws solve."""
+    (tmp_path / "alternate.py").write_text(SOURCE)
     flags = ["--simulator", f"{tmp_path / 'alternate.py'}:Alternate", "--training-episodes", "1", "--num-envs", "4"]
-    assert main(["train", *flags, "--rollout-steps", "100", "--no-report", "--run-directory", str(run)]) == 0
+    return [*flags, "--rollout-steps", "100", "--no-report"]
+
+
+def test_a_run_says_so_and_its_policy_draws(tmp_path, alternate, monkeypatch, capsys):
+    monkeypatch.setattr("longstride.commands.train.command.SHORT_RUN", 0.0)
+    assert main(["train", *alternate, "--run-directory", str(tmp_path / "run")]) == 0
+    assert "Drawing its actions is better than taking the likeliest ones" in " ".join(capsys.readouterr().out.split())
+    assert load_policy(tmp_path / "run").draws is True
+
+
+def test_evaluate_decides_how_the_loaded_policy_acts(tmp_path, alternate, capsys):
+    run = tmp_path / "run"
+    assert main(["train", *alternate, "--run-directory", str(run)]) == 0
     assert load_policy(run).draws is False
     assert main(["evaluate", "--checkpoint", str(run), "--evaluation-episodes", "8", "--no-report"]) == 0
     assert "Drawing its actions is better than taking the likeliest ones" in capsys.readouterr().out

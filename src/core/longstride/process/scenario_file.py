@@ -10,7 +10,7 @@ from longstride.errors import UserError, reason, suggestion
 from longstride.process.event_logs.reading.decode import require_file
 from longstride.process.event_logs.reading.json_content import parse_json
 from longstride.process.event_logs.reading.limits import Guard, LogLimits
-from longstride.process.kernel.parameters import sizes_of
+from longstride.process.kernel.record_sizes import sizes_of
 from longstride.process.scenario.aims import Aims
 from longstride.process.scenario.calendar import Absence
 from longstride.process.scenario.scenario import Arrivals, Capacity, Horizon, Scenario, Service, Shift, check_scenario

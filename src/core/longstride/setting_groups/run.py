@@ -24,8 +24,8 @@ class Run(BaseModel):
     preset: Literal["", "quick_test", "standard", "production", "extended", "guide", "large_transformer"] = ""
     """Length of the run, by name. "quick_test" (10 million steps), "standard" (50), "production" (200) and "extended"
     (500) set TRAINING_EPISODES, NUM_EPOCHS (10, 12, 15, 20) and EVALUATE_EVERY (25, 50, 100, 200), unless you changed
-    them. "guide" sets sizes for comparisons of speed, "large_transformer" those of a policy of 100 million parameters
-    (docs/how-to/plan-a-gpu-run.md)."""
+    them; NUM_EPOCHS stays 1 where the policy starts from a rule of the simulator. "guide" sets sizes for comparisons of
+    speed, "large_transformer" those of a policy of 100 million parameters (docs/how-to/plan-a-gpu-run.md)."""
 
     time_budget: str = ""
     """Wall-clock limit of the run, over all resumptions. "3h", "90m", "1h30m", "45s", "2.5h"; "" for none. The run

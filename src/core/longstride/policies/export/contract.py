@@ -1,12 +1,12 @@
 """The contract of an exported policy: what goes in, what comes out and what it means, as JSON."""
 
-import json
 import math
 from typing import Any
 
 import numpy as np
 import safetensors.numpy
 
+from longstride.escaping import json_line
 from longstride.policies.export.family import family_export
 from longstride.policies.export.labels import Label, Labels
 from longstride.policies.parameter_layout import FEATURE_WEIGHTS, LOG_STD, OBSERVATION_CLIP, layout_of
@@ -91,7 +91,7 @@ def deviations(spec: PolicySpec, params: np.ndarray) -> np.ndarray:
 
 def contract_bytes(contract: dict[str, Any]) -> bytes:
     """Return the file of a contract."""
-    return (json.dumps(contract, indent=1, allow_nan=False) + "\n").encode()
+    return (json_line(contract, 1) + "\n").encode()
 
 
 def _array(name: str, dtype: str, shape: list[int], meaning: str, **more: Any) -> dict[str, Any]:

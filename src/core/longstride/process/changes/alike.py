@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from longstride.process.kernel.parameters import Sizes
+from longstride.process.kernel.record_sizes import Sizes
 from longstride.process.kernel.state import state_dtype
 from longstride.process.simulator import ProcessSimulator
 

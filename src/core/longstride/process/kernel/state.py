@@ -6,7 +6,8 @@ import numpy as np
 
 from longstride.errors import UserError
 from longstride.process.kernel.aims.arrays import BEYOND
-from longstride.process.kernel.parameters import Parameters, Sizes
+from longstride.process.kernel.parameters import Parameters
+from longstride.process.kernel.record_sizes import Sizes
 
 NONE = -1
 

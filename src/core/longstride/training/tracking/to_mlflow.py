@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from longstride.errors import UserError, one_line
+from longstride.escaping import mlflow_name
 from longstride.training.run_directory.metrics_log import scalars
 from longstride.training.tracking.tracking import PROJECT, TrackingError
 
@@ -53,8 +54,11 @@ class MlflowRun:
     def send(self, record: Mapping[str, Any]) -> None:
         """Send the numbers of a record, and with the last ones how far the run is."""
         iteration, now = record["iteration"], int(1000 * time.time())
-        metrics = [self._entities.Metric(name, value, now, iteration) for name, value in scalars(dict(record))]
-        tags = {_ITERATION: str(iteration), **{f"unit.{n}": unit for n, unit in record.get("units", {}).items()}}
+        metrics = [
+            self._entities.Metric(mlflow_name(name), value, now, iteration) for name, value in scalars(dict(record))
+        ]
+        units = {mlflow_name(f"unit.{name}"): unit for name, unit in record.get("units", {}).items()}
+        tags = {_ITERATION: str(iteration), **units}
         with _explained():
             for begin in range(0, len(metrics), _MOST_METRICS):
                 self._client.log_batch(self.run, metrics=metrics[begin : begin + _MOST_METRICS])

@@ -1,10 +1,11 @@
 """Finds the column of each field of an event, by common names or by the user's choice."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from longstride.errors import UserError, suggestion
 from longstride.process.event_logs.reading.options import COLUMNS_OPTION, FIELDS
+from longstride.process.event_logs.reading.words.transitions import are_transitions
 
 REQUIRED = ("case", "activity", "resource", "end")
 
@@ -15,7 +16,7 @@ _NAMES = {
     ),
     "activity": (
         *("activity", "concept_name", "activity_name", "activity_id", "task"),
-        *("activity_en", "event_name"),
+        *("activity_en", "event_name", "status", "state"),
     ),
     "resource": (
         *("resource", "org_resource", "resource_id", "resource_name", "user", "employee", "worker"),
@@ -42,6 +43,9 @@ _NAMES = {
 
 _TIME_OF_AN_EVENT = ("eventtime", "event_time", "timestamp")
 """Columns that hold the start if another column holds the end, and otherwise the end."""
+
+_STATUS = ("status", "state")
+"""Columns that hold the activity if no other one does, unless words such as start and complete fill them."""
 
 
 def count_recognised(names: list[str], columns: Mapping[str, str]) -> int:
@@ -82,6 +86,28 @@ def choose_columns(names: list[str], columns: Mapping[str, str], source: str) ->
             f"name them with {COLUMNS_OPTION} {example}"
         )
     return chosen
+
+
+def notes_on_status(column: str, words: Sequence[str], columns: Mapping[str, str], source: str) -> list[str]:
+    """Return a sentence if a column called status holds the activity, and the user has not said so.
+
+    Args:
+        column: name of the column that is taken for the activity.
+        words: its different texts.
+        columns: column names that the user gave, by field.
+        source: name of the file, for messages.
+
+    Raises:
+        UserError: the words are those of transitions.
+    """
+    if "activity" in columns or _plain(column) not in _STATUS:
+        return []
+    if are_transitions(words):
+        raise UserError(
+            f"{source}: no column is recognised for activity; {column!r} holds only transitions, such as {words[0]!r}. "
+            f"Name the column with {COLUMNS_OPTION} activity=..."
+        )
+    return [f"Column {column!r} is taken for the activity; {COLUMNS_OPTION} activity=... names another one."]
 
 
 def _require_clear_names(chosen: dict[str, str], names: list[str], columns: Mapping[str, str], source: str) -> None:

@@ -17,7 +17,7 @@ from longstride.process.event_logs.reading.bad_rows import (
     sentence,
 )
 from longstride.process.event_logs.reading.bad_rows import OPTION as SKIP_OPTION
-from longstride.process.event_logs.reading.choose_columns import choose_columns, listed
+from longstride.process.event_logs.reading.choose_columns import choose_columns, listed, notes_on_status
 from longstride.process.event_logs.reading.collect import Rows, collect
 from longstride.process.event_logs.reading.decode import is_packed, kind_of, open_archive, open_log, readable
 from longstride.process.event_logs.reading.duplicates import first_of_equals
@@ -113,8 +113,9 @@ def read_rows(path: Path, columns: Mapping[str, str], options: LogReading) -> Re
             guard.require_columns(len(table.names))
             chosen = xes.FIELDS if kind == "xes" else choose_columns(table.names, columns, source)
             rows = collect(table, chosen, guard)
+        status = notes_on_status(chosen["activity"], rows.texts["activity"].values, columns, source)
         times, notes = reader.read(rows, source, table.unit)
-        notes, transitions = [*notes, *notes_on_nothing(rows)], None
+        notes, transitions = [*status, *notes, *notes_on_nothing(rows)], None
         if "transition" in rows.texts:
             transitions = understand(chosen["transition"], rows.texts["transition"], words, source)
             rows.texts["transition"] = transitions.column

@@ -6,7 +6,7 @@ depends on the order of people or activities.
 
 import numpy as np
 
-from longstride.process.kernel.parameters import Parameters, Sizes
+from longstride.process.kernel.parameters import Parameters
 from longstride.process.kernel.policy_prior import (
     FEATURE_WEIGHTS,
     POSTPONE,
@@ -16,6 +16,7 @@ from longstride.process.kernel.policy_prior import (
     WEIGHTS,
     fixed_figures,
 )
+from longstride.process.kernel.record_sizes import Sizes
 from longstride.process.scenario.nodes import TASK
 from longstride.process.scenario.routing import Routing
 

@@ -11,8 +11,9 @@ from longstride.process.kernel.arrivals import draw_arrival
 from longstride.process.kernel.attendance import feasible
 from longstride.process.kernel.dynamics import assign, clear, process_event
 from longstride.process.kernel.heuristics import NO_CASE
-from longstride.process.kernel.parameters import Parameters, Sizes, as_record
+from longstride.process.kernel.parameters import Parameters, as_record
 from longstride.process.kernel.queues import FLUSH
+from longstride.process.kernel.record_sizes import Sizes
 from longstride.process.kernel.state import NONE, WAITING_FULL, state_dtype
 from longstride.process.kernel.timers import draw_automatic, is_automatic
 from longstride.process.scenario.scenario import HOURS_PER_WEEK

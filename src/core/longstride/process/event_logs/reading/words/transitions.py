@@ -1,7 +1,7 @@
 """Words for the transitions of an event: start, complete, suspend, resume, abort."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -118,6 +118,12 @@ def understand(name: str, column: Coded, given: Mapping[str, str], source: str) 
         canonical = meaning if meaning in MEANINGS else text
         number[i] = merged.setdefault(canonical, len(merged))
     return Transitions(name, Coded(list(merged), number[column.code]), words, guessed)
+
+
+def are_transitions(texts: Iterable[str]) -> bool:
+    """Return whether all texts that are not blank are known words of transitions, and there is one."""
+    found = [_plain(text) in _MEANING for text in texts if not is_nothing(text, "transition")]
+    return bool(found) and all(found)
 
 
 def _given(given: Mapping[str, str], values: list[str], source: str) -> dict[str, str]:
