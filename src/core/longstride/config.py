@@ -74,8 +74,8 @@ LOG_LIMITS = tuple(name for name in Config.model_fields if name.startswith("log_
 """What reading an event log may take."""
 
 PROCESS_OPTIONS = (
-    *("scenario", "due", "cost", "target", "main_metric"),
-    *("event_log", "log_columns", "log_arrivals", "log_tolerance", "policy_prior"),
+    *("scenario", "event_log", "log_columns", "log_arrivals", "log_tolerance", "policy_prior"),
+    *("due", "cost", "target", "main_metric"),
     *("time_format", "time_zone", "object_type", "skip_bad_rows", "keep_duplicates", *LOG_LIMITS),
 )
 """Settings that are options of the simulator ``process``, and have flags and names of their own."""

@@ -58,15 +58,15 @@ def find_scenario(name: str) -> Scenario:
 def make_process(
     *,
     scenario: str = "loan_desk",
-    due: str = "",
-    cost: str = "",
-    target: str = "",
-    main_metric: str = "",
     event_log: str = "",
     log_columns: str = "",
     log_arrivals: str = "weekly",
     log_tolerance: float = _TOLERANCE,
     policy_prior: str = AUTO,
+    due: str = "",
+    cost: str = "",
+    target: str = "",
+    main_metric: str = "",
     say: Say | None = None,
     **log_options: Any,
 ) -> ProcessSimulator:
@@ -74,16 +74,16 @@ def make_process(
 
     Args:
         scenario: bundled name or file.
-        due: due dates, such as ``"5 days"`` or ``"column NAME"`` of the log; see :mod:`longstride.process.read_aims`
-            for this and the next two.
-        cost: costs, such as ``"40"``.
-        target: a promise, such as ``"95% within 10 days"``.
-        main_metric: metric that chooses the best policy; empty for that of the objective.
         event_log: file to mine the scenario from; empty for none.
         log_columns: ``case=..,activity=..`` for columns that are not recognised.
         log_arrivals: ``"weekly"`` or ``"replay"``.
         log_tolerance: difference of the simulation from the log beyond which no verdict is given.
         policy_prior: prior of an untrained policy; ``"auto"`` to let a run choose.
+        due: due dates, such as ``"5 days"`` or ``"column NAME"`` of the log; see :mod:`longstride.process.read_aims`
+            for this and the next two.
+        cost: costs, such as ``"40"``.
+        target: a promise, such as ``"95% within 10 days"``.
+        main_metric: metric that chooses the best policy; empty for that of the objective.
         say: prints lines about steps that take longer than some seconds; None for none.
         log_options: settings of :func:`log_reading`.
 
