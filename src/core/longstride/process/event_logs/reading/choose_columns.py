@@ -103,8 +103,9 @@ def notes_on_status(column: str, words: Sequence[str], columns: Mapping[str, str
     if "activity" in columns or _plain(column) not in _STATUS:
         return []
     if are_transitions(words):
+        word = next(word for word in words if word.strip())
         raise UserError(
-            f"{source}: no column is recognised for activity; {column!r} holds only transitions, such as {words[0]!r}. "
+            f"{source}: no column is recognised for activity; {column!r} holds only transitions, such as {word!r}. "
             f"Name the column with {COLUMNS_OPTION} activity=..."
         )
     return [f"Column {column!r} is taken for the activity; {COLUMNS_OPTION} activity=... names another one."]
