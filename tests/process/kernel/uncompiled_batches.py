@@ -58,6 +58,18 @@ def test_batches_of_random_arrivals_begin_as_in_a_slow_reference(seed):
     np.testing.assert_allclose(starts(ferry(times), "Cross"), reference(times, 3, 5.0, 2.0))
 
 
+def test_each_task_of_a_batch_waits_and_has_its_cost():
+    """The ferry begins at 3 with the first three, and is back for the others, which wait from 4 on, at 5."""
+    made = ferry(
+        [1, 2, 3, 3.5, 3.6, 4], aims={"objective": {"waiting": 1, "cost": 1}, "costs": {"per_task": {"Cross": 7}}}
+    )
+    (episode,) = play(ProcessSimulator(made), FIFO, 1)
+    waited_for_clerk = [0.0, 0.5, 1.0, 0.0, 0.5, 1.0]
+    assert episode.state.waiting == episode.state.waiting_more == 0
+    assert episode.metrics["mean_waiting_time"] == pytest.approx((3 * 1.0 + sum(waited_for_clerk)) / 6)
+    assert episode.metrics["cost_per_case"] == pytest.approx(7.0)
+
+
 def test_every_policy_finishes_all_cases_of_batches_and_none_before_the_bound():
     times = np.sort(np.random.default_rng(9).uniform(0.0, 300.0, 200))
     spread = [service("Cross", "ferry", "exponential", mean=2.0), service("Check", "clerk", "exponential", mean=0.5)]

@@ -47,8 +47,8 @@ def clear(state, p):  # type: ignore[no-untyped-def]
     """Fill the record for an empty process at time 0 and draw the first arrival of its seed."""
     state.arrival_stream = child(state.seed, 0)
     state.time, state.area, state.next_arrival, state.week_start = 0.0, 0.0, 0.0, 0.0
-    state.arrived, state.open, state.waiting, state.decisions = 0, 0, 0, 0
-    state.ended, state.overflow = 0, 0
+    state.arrived, state.open, state.waiting, state.waiting_more = 0, 0, 0, 0
+    state.decisions, state.ended, state.overflow = 0, 0, 0
     # Loops instead of slices: Numba takes seconds longer to compile slice assignments.
     for case in range(len(state.completion_time)):
         state.completion_time[case] = -1.0
@@ -251,6 +251,7 @@ def assign(state, p, pair):  # type: ignore[no-untyped-def]
         member = state.work_member[resource] = state.slot_member[slot]
         while member != NONE:
             serve(state, state.slot_case[member])
+            state.waiting_more -= 1
             if p.counts:
                 quantities.note_task(state, p, state.slot_case[member], activity, resource)
             member = state.slot_member[member]

@@ -91,6 +91,7 @@ def _release(state, p, activity):  # type: ignore[no-untyped-def]
     slot = state.slot_member[head]
     while slot != NONE:
         state.slot_enabled[slot] = state.time
+        state.waiting_more += 1
         _activate(state, state.slot_case[slot])
         slot = state.slot_member[slot]
 

@@ -30,6 +30,7 @@ def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
     or are served, and ``served`` those that are served. ``resting`` is the number of open cases without active tasks,
     ``serving`` the number with served tasks, and ``resting_time`` and ``serving_time`` are their integrals. With
     batches (``queues.py``), ``slot_member`` is the next task of a batch, and ``gathered`` counts the tasks that gather.
+    ``waiting`` counts the entries of all queues, ``waiting_more`` the further tasks of batches among them.
     The last rows, from ``amounts`` on, are those of ``aims/quantities.py``.
 
     Raises:
@@ -43,7 +44,7 @@ def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
         (np.int64, "shift", ()),
         (np.float64, "week_start area", ()),
         (np.uint64, "seed arrival_stream", ()),
-        (np.int64, "arrived open waiting decisions ended overflow free_slot", ()),
+        (np.int64, "arrived open waiting waiting_more decisions ended overflow free_slot", ()),
         (np.float64, "arrival_time completion_time", (sizes.cases,)),
         (np.int32, "joined", (sizes.cases, joins)),
         (np.uint8, "available on_duty", (resources,)),

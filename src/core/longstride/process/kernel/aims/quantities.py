@@ -116,7 +116,7 @@ def _count(state, p, time):  # type: ignore[no-untyped-def]
     """Add what the time from now to ``time`` costs; nothing else happens in it."""
     amounts, passed = state.amounts, time - state.time
     amounts[COST] += state.paying * passed
-    amounts[WAITING] += state.waiting * passed
+    amounts[WAITING] += (state.waiting + state.waiting_more) * passed
     amounts[OVERTIME] += state.overworked * passed
     amounts[TARDINESS] += state.late_open * passed
     while state.due_count > 0 and state.due_time[state.due_heap[0]] < time:
