@@ -126,7 +126,7 @@ def test_a_kernel_of_less_work_plays_more_to_the_end():
         (["--change", "people +1 clerk", "--policy", ","], "--policy names no heuristic"),
         (
             ["--checkpoint", "run", "--event-log", "log.csv", "--change", "people +1 clerk"],
-            "--event-log: the process",
+            "There is no checkpoint in run",
         ),
         (["--simulator", "cartpole", "--change", "people +1 clerk"], "SIMULATOR has to be process"),
     ],
