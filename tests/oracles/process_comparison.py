@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from oracles.process_reference import Reference
 
 from longstride.errors import UserError
-from longstride.process.kernel.action_features import branches_behind
 from longstride.process.kernel.metrics import run_unhindered
+from longstride.process.kernel.pairs.action_features import branches_behind
 from longstride.process.scenario.scenario import DAYS, Scenario
 from longstride.process.scenario_file import parse_scenario
 from longstride.process.simulator import ProcessSimulator

@@ -12,8 +12,8 @@ from oracles.slow_pointer import SlowPointer
 from longstride.policies.families.pointer.family import POINTER
 from longstride.policies.make_spec import spec_for
 from longstride.policies.networks import ActorCritic
-from longstride.process.kernel.action_features import action_features
 from longstride.process.kernel.pairs import figures
+from longstride.process.kernel.pairs.action_features import action_features
 from longstride.process.simulator import ProcessSimulator
 from longstride.seeding import stream
 from longstride.simulators.simulator import compile_functions, new_state

@@ -16,7 +16,7 @@ from longstride.policies.make_spec import spec_for
 from longstride.process import choose_prior as choosing
 from longstride.process.choose_prior import choose_prior, simulate
 from longstride.process.kernel import heuristics, policy_prior
-from longstride.process.kernel.action_features import action_features, oldest_case
+from longstride.process.kernel.pairs.action_features import action_features, oldest_case
 from longstride.process.load import with_hooks
 from longstride.process.scenario_file import scenario_content
 from longstride.process.simulator import ProcessSimulator

@@ -7,7 +7,7 @@ import pytest
 from oracles.list_schedule import check_times_to_serve, crowd
 from oracles.process_play import clerk, office, rework
 
-from longstride.process.kernel import action_features
+from longstride.process.kernel.pairs import action_features
 from longstride.process.simulator import ProcessSimulator
 from longstride.seeding import stream
 from longstride.simulators.simulator import compile_functions, new_state

@@ -7,17 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from longstride.process.kernel import (
-    action_features,
-    arrivals,
-    attendance,
-    dynamics,
-    heuristics,
-    metrics,
-    policy_prior,
-)
+from longstride.process.kernel import arrivals, attendance, dynamics, heuristics, metrics, policy_prior
 from longstride.process.kernel.aims import quantities
-from longstride.process.kernel.pairs import describe, figures, summary
+from longstride.process.kernel.pairs import action_features, describe, figures, summary
 from longstride.process.kernel.parameters import Parameters, as_record, build_parameters
 from longstride.process.kernel.state import CASES_FULL, OPEN_CASES_FULL, WAITING_FULL, state_dtype
 from longstride.process.scenario.routing import build_routing

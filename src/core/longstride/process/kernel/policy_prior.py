@@ -7,7 +7,7 @@ often. None of these postpones. ``rule`` is a rule of thumb that does.
 Three figures of a pair are constant: the slowness of its resource at the activity compared with the fastest resource,
 the same compared with the resource's own average (resources do what they are comparatively good at), and the remaining
 work of a case (cases that are nearly done go first). Further figures are the action features of
-:func:`longstride.process.kernel.action_features.action_features`. Learning changes all weights.
+:func:`longstride.process.kernel.pairs.action_features.action_features`. Learning changes all weights.
 """
 
 import numpy as np

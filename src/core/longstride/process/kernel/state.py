@@ -36,10 +36,23 @@ def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
     Raises:
         UserError: the record would be too large.
     """
+    rows = _rows(parameters, sizes)
+    size = sum(np.dtype(kind).itemsize * len(names.split()) * math.prod(shape) for kind, names, shape in rows)
+    if size > _MOST_BYTES:
+        raise UserError(
+            f"An episode may have {sizes.cases:,} cases and {max(sizes.waiting, sizes.timers):,} waiting tasks, whose "
+            f"state takes {size / 1e9:.3g} GB, more than 2.1 GB; shorten the horizon, or split cases of thousands of "
+            "tasks."
+        )
+    return np.dtype([(name, kind, shape) for kind, names, shape in rows for name in names.split()])
+
+
+def _rows(parameters: Parameters, sizes: Sizes) -> Rows:
+    """Return the fields of the record."""
     resources, pairs = len(parameters.on_duty_at_start), len(parameters.pair_mean)
     activities = len(parameters.activity_pairs) - 1
     joins, depth = len(parameters.join_size), sizes.depth
-    rows: Rows = [
+    return [
         (np.float64, "time next_arrival next_shift", ()),
         (np.int64, "shift", ()),
         (np.float64, "week_start area", ()),
@@ -70,19 +83,18 @@ def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
         (np.float64, "timer_time", (sizes.timers,)),
         (np.int64, "timer_case timer_node", (sizes.timers,)),
         (np.uint64, "timer_stream", (sizes.timers,)),
-        (np.int64, "slot_member", (sizes.waiting if parameters.has_batches else 1,)),
-        (np.int64, "gathered gather_head gather_tail", (activities if parameters.has_batches else 1,)),
-        (np.int64, "work_member", (resources if parameters.has_batches else 1,)),
+        *_rows_of_batches(*((sizes.waiting, activities, resources) if parameters.has_batches else (1, 1, 1))),
         *_rows_of_quantities(resources, sizes.cases if parameters.counts else 1),
     ]
-    size = sum(np.dtype(kind).itemsize * len(names.split()) * math.prod(shape) for kind, names, shape in rows)
-    if size > _MOST_BYTES:
-        raise UserError(
-            f"An episode may have {sizes.cases:,} cases and {max(sizes.waiting, sizes.timers):,} waiting tasks, whose "
-            f"state takes {size / 1e9:.3g} GB, more than 2.1 GB; shorten the horizon, or split cases of thousands of "
-            "tasks."
-        )
-    return np.dtype([(name, kind, shape) for kind, names, shape in rows for name in names.split()])
+
+
+def _rows_of_batches(waiting: int, activities: int, resources: int) -> Rows:
+    """Return the fields of ``queues.py``."""
+    return [
+        (np.int64, "slot_member", (waiting,)),
+        (np.int64, "gathered gather_head gather_tail", (activities,)),
+        (np.int64, "work_member", (resources,)),
+    ]
 
 
 def _rows_of_quantities(resources: int, cases: int) -> Rows:

@@ -1,1 +1,1 @@
-"""Input of a policy for any number of people and activities: descriptions of feasible pairs, and a summary."""
+"""What a policy reads of pairs of people and activities: features of actions, descriptions of feasible pairs."""

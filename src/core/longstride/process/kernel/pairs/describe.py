@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numba import njit
 
-from longstride.process.kernel.action_features import branches_behind, time_to_serve
+from longstride.process.kernel.pairs.action_features import branches_behind, time_to_serve
 from longstride.process.kernel.pairs.figures import (
     ABLE,
     AGE,
