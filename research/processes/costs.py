@@ -4,11 +4,10 @@ Cases arrive at random and need one task. ``fast`` takes 1 on average and is exp
 A case costs 1 for each unit of its cycle time, and its server's rate while it is served. The optimum lets ``slow``
 serve and calls ``fast`` from some length of the queue on.
 
-    python research/processes/costs.py FOLDER [RATE PRICE]...
-
-``RATE`` is that of arrivals, ``PRICE`` the cost of ``fast`` for a unit of time.
+Usage: python research/processes/costs.py FOLDER [--pairs RATE PRICE ...]
 """
 
+import argparse
 import json
 import subprocess
 import sys
@@ -88,15 +87,24 @@ def trained(folder: Path, rate: float, price: float) -> dict[str, float]:
     return {name: of["objective"]["mean"] for name, of in policies.items() if "objective" in of}
 
 
-def main(arguments: list[str]) -> None:
+def main() -> None:
     """Print a line for each pair of a rate and a price."""
-    numbers = list(map(float, arguments[1:])) or [0.3, 14.0, 0.4, 8.0, 0.2, 5.0]
-    for rate, price in zip(numbers[::2], numbers[1::2], strict=True):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="where scenarios and runs go")
+    parser.add_argument(
+        *("--pairs",),
+        type=float,
+        nargs="+",
+        default=[0.3, 14.0, 0.4, 8.0, 0.2, 5.0],
+        help="rates of arrivals, each with the cost of the fast server for a unit of time",
+    )
+    options = parser.parse_args()
+    for rate, price in zip(options.pairs[::2], options.pairs[1::2], strict=True):
         least, length = optimum(rate, price)
         print(f"rate {rate:g}, price {price:g}: optimum {least:.4f}, fast from {length} waiting on", flush=True)
-        for name, mean in trained(Path(arguments[0]) / f"{rate:g}-{price:g}", rate, price).items():
+        for name, mean in trained(options.folder / f"{rate:g}-{price:g}", rate, price).items():
             print(f"  {name}: {mean:.4f} ({100.0 * (mean / least - 1.0):+.2f} %)", flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
