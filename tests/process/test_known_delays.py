@@ -22,7 +22,7 @@ def test_known_delays_are_mined_back(load):
 @pytest.mark.slow
 @pytest.mark.parametrize("load", [0.5, 0.8, 0.95])
 def test_known_delays_of_an_office_with_shifts_are_mined_back(load):
-    """At a load of 95 % the shares of four logs were 0.4 to 6.3 % too low, 3.0 % in the mean: chance is larger there."""
+    """At a load of 95 % the shares of four logs were 0.3 to 6.3 % too low, 3 % in the mean: chance is larger."""
     made = shifts_of_eight_hours(load, 2000, 4)
     found = mine_scenario(made.log, name="t").scenario.waiting
     share = made.rest / (made.rest + made.people)
