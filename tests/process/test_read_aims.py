@@ -95,6 +95,20 @@ def test_costs_come_from_a_file(tmp_path):
         with_aims(office(), cost=str(file))
 
 
+@pytest.mark.parametrize("amount", ["nan", "inf", "-3", "many", ""])
+@pytest.mark.parametrize("name", ["everyone", "day", "B"])
+def test_a_cost_that_is_no_amount_is_refused(tmp_path, name, amount):
+    file = tmp_path / "costs.csv"
+    file.write_text(f"name,cost\n{name},{amount}\n")
+    with pytest.raises(UserError, match=f"line 2: the cost is {amount!r}; expected an amount, 0 or more"):
+        with_aims(office(), cost=str(file))
+
+
+def test_a_time_without_end_is_refused():
+    with pytest.raises(UserError, match="DUE is '9999"):
+        with_aims(office(), due=f"{'9' * 400} days")
+
+
 @pytest.mark.parametrize("arrivals", ["weekly", "replay"])
 def test_due_dates_come_from_a_column_of_the_log(tmp_path, arrivals):
     rng = np.random.default_rng(1)

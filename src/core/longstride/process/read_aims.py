@@ -110,7 +110,12 @@ def _time(scenario: Scenario, text: str, setting: str, expected: str) -> float:
     found = _TIME.fullmatch(text.strip())
     unit = found[2].lower() if found else ""
     is_abstract = scenario.time_unit == "abstract"
-    if found is None or float(found[1]) <= 0.0 or (unit not in _HOURS) != is_abstract or (is_abstract and unit):
+    if (
+        found is None
+        or not 0.0 < float(found[1]) < 1e9
+        or (unit not in _HOURS) != is_abstract
+        or (is_abstract and unit)
+    ):
         units = (
             "a number of time units"
             if is_abstract
@@ -149,7 +154,9 @@ def _costs_of_file(scenario: Scenario, path: Path) -> Costs:
         try:
             cost = float(amount)
         except ValueError:
-            raise UserError(f"{path}, line {number}: {amount!r} is no amount.") from None
+            cost = math.nan
+        if not 0.0 <= cost < math.inf:
+            raise UserError(f"{path}, line {number}: the cost is {amount!r}; expected an amount, 0 or more.")
         fitting = [kind for kind, names in kinds.items() if name in names]
         if not fitting and name == EVERYONE:
             everyone = cost
