@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from oracles.process_play import office, scenario, service
 
-from longstride.process.kernel import action_features
+from longstride.process.kernel.pairs import action_features
 from longstride.process.simulator import ProcessSimulator
 from longstride.seeding import stream
 from longstride.simulators.simulator import compile_functions, new_state
