@@ -90,8 +90,8 @@ def trust(found: Mapping[str, Prediction], changes: Sequence[Changed], tolerance
     near = [name for name in FIGURES if is_near(name, found[name], tolerance)]
     vague = [name for name in FIGURES if name not in near and found[name].held]
     missed = [name for name in FIGURES if name not in near and not found[name].held]
-    said = [f"This log can be trusted for {_listed(near)}" if near else "This log can be trusted for no figure"]
-    said[0] += f", which came within {tolerance:.0%}."
+    limit = f"within {100.0 * tolerance:g} % (shares: points)"
+    said = [f"This log can be trusted for {_listed(near)}, which came {limit}." if near else f"No figure came {limit}."]
     if vague:
         said.append(f"It says little about {_listed(vague)}: off by more, but within a wide interval.")
     if missed:

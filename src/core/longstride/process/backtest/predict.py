@@ -99,7 +99,7 @@ def predict(parts: Parts, playing: Playing, say: Say) -> tuple[dict[str, Predict
         drawn_figures = run_resamples(partial(_resampled, ours), playing.resamples, playing.processes, say)
         resampled = [of for of in drawn_figures if of is not None]
     elif playing.resamples:
-        say(f"The intervals hold the luck of episodes alone, not the size of the earlier part: {reason}.")
+        say(f"The intervals hold the sampling error of the episodes alone, not the size of the earlier part: {reason}.")
     if len(resampled) < FEWEST:
         resampled = []
     actual = actual_of(parts.after, parts.counted, parts.since)
@@ -141,7 +141,7 @@ def _resampled(ours: _Of, number: int) -> Figures | None:
 
 
 def _predicted(own: Figures, resampled: Sequence[Figures], name: str, actual: float, blocks: float) -> Prediction:
-    """Return a figure with the interval of a single outcome, which has the luck of one episode.
+    """Return a figure with the interval of a single outcome, which has the sampling error of one episode.
 
     Times and numbers are compared by their logarithms, shares as they are.
     """
