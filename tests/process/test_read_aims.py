@@ -90,9 +90,16 @@ def test_costs_come_from_a_file(tmp_path):
     assert str(error.value) == (
         f"{file}, line 3: 'nigth' is neither a person nor an activity of the process; did you mean night?"
     )
-    file.write_text("name;cost\nday;55\n")
+    file.write_text("person;cost\nday;55\n")
     with pytest.raises(UserError, match="line 2: expected the columns name and cost"):
         with_aims(office(), cost=str(file))
+
+
+@pytest.mark.parametrize("text", ["name;cost\nday;55,5\n", "\ufeffname\tcost\nday\t55.5\n", 'name,cost\n"day",55.5\n'])
+def test_costs_of_spreadsheets_are_read(tmp_path, text):
+    file = tmp_path / "costs.csv"
+    file.write_text(text, encoding="utf-8")
+    assert with_aims(office(), cost=str(file)).aims.costs == Costs(per_hour={"day": 55.5})
 
 
 @pytest.mark.parametrize("amount", ["nan", "inf", "-3", "many", ""])

@@ -136,10 +136,16 @@ def _costs(scenario: Scenario, text: str) -> Costs:
 
 
 def _costs_of_file(scenario: Scenario, path: Path) -> Costs:
-    """Return the costs in a CSV file with the columns ``name`` (a person, an activity or everyone) and ``cost``."""
+    """Return the costs in a CSV file with the columns ``name`` (a person, an activity or everyone) and ``cost``.
+
+    The columns are parted by commas, semicolons or tabs; beside the last two, an amount may have a decimal comma.
+    """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file))
+            header = file.readline()
+            separator = max(",;\t", key=header.count)
+            file.seek(0)
+            rows = list(csv.DictReader(file, delimiter=separator))
     except (OSError, ValueError, csv.Error) as error:
         raise UserError(
             f"COST is {str(path)!r}, neither an amount nor a file that can be read: {reason(error)}."
@@ -152,7 +158,7 @@ def _costs_of_file(scenario: Scenario, path: Path) -> Costs:
         if name is None or amount is None:
             raise UserError(f"{path}, line {number}: expected the columns name and cost.")
         try:
-            cost = float(amount)
+            cost = float(amount if separator == "," else amount.replace(",", "."))
         except ValueError:
             cost = math.nan
         if not 0.0 <= cost < math.inf:
