@@ -186,7 +186,8 @@ def test_the_policy_of_a_run_is_chosen_by_further_episodes_and_its_way_to_act_is
     kept.add(Candidate(9, policy(-6.0), [0.31] * 4))  # lucky
     budget = evaluation.budget(1_000_000, 40_000)
     assert budget == 60_000
-    choice = choose(kept, evaluation, Machine(), SPEC, budget)
+    nothing = np.empty(0, Machine.state_dtype)
+    choice = choose(kept, evaluation, Machine(), SPEC, budget, nothing)
     assert (choice.candidate.iteration, choice.draws) == (7, False)
     assert choice.value == pytest.approx(0.5)
     assert choice.steps <= budget
@@ -194,4 +195,4 @@ def test_the_policy_of_a_run_is_chosen_by_further_episodes_and_its_way_to_act_is
     assert choice_line(Machine(), choice) == f"The policy of the run is the one after iteration 7, {best}"
     keep_choice(RunDirectory(tmp_path), choice)
     assert not draws_by_default(tmp_path, choice.candidate.params)
-    assert choose(kept, evaluation, Machine(), SPEC, 300) is None
+    assert choose(kept, evaluation, Machine(), SPEC, 300, nothing) is None

@@ -11,6 +11,7 @@ from numba.core.errors import NumbaError
 from longstride.errors import PLAYING, UserError
 from longstride.jit_cache.cache import compile_for
 from longstride.policies.spec import PolicySpec
+from longstride.rollout.exploring.exploration import NO_EXPLORING, Exploring
 from longstride.rollout.fault_locator import ReplayedInstance, StepSnapshot
 from longstride.rollout.trajectory import Trajectory
 from longstride.simulators.compile_errors import describe_compile_error
@@ -80,6 +81,7 @@ class Collector(Protocol):
     simulator: Simulator  # simulator whose episodes are collected
     spec: PolicySpec  # architecture of the policy
     plan: RolloutPlan  # size of a rollout and its random streams
+    exploring: Exploring = NO_EXPLORING  # its exploring starts
     part: Any = None  # what the last rollout adds to exploring starts, for :meth:`restart_old_episodes`
 
     def collect(

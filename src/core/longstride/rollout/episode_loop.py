@@ -33,9 +33,10 @@ def build_play(simulator: Simulator, choose: Function) -> Function:
             :class:`longstride.simulators.observe.Observed`; it returns an integer, or ``action`` filled with numbers.
 
     Returns:
-        ``play(states, parameters, actor, rng, policy_rng, actions=None) -> (steps, return, status)``. The chooser is
-        given ``actor``: the :class:`longstride.policies.compiled.forward.ActorArrays` of a policy, anything for a
-        heuristic. The first ``len(actions)`` actions are written to ``actions``, rows of the action space (``row_of``).
+        ``play(states, parameters, actor, rng, policy_rng, actions=None, excursion=0) -> (steps, return, status)``. The
+        chooser is given ``actor``: the :class:`longstride.policies.compiled.forward.ActorArrays` of a policy, anything
+        for a heuristic. The first ``len(actions)`` actions are written to ``actions``, rows of the action space
+        (``row_of``). With an ``excursion`` play goes on from the state as it is, for at most so many steps.
     """
     functions, space, max_steps = compile_functions(simulator), simulator.action_space, simulator.max_steps
     observe_state, admit = build_observe_state(simulator, functions), build_sampling(space).admit
@@ -44,13 +45,15 @@ def build_play(simulator: Simulator, choose: Function) -> Function:
     mask_size, (row_size, row_dtype) = sum(space.choices), row_of(space)
 
     @njit(nogil=True)
-    def play(states, parameters, actor, rng, policy_rng, actions=None):  # type: ignore[no-untyped-def]
+    def play(states, parameters, actor, rng, policy_rng, actions=None, excursion=0):  # type: ignore[no-untyped-def]
         state, guarded, row = states[0], new_guarded(observation_size), np.zeros(row_size, row_dtype)
         mask, features = np.empty(mask_size, np.bool_), np.empty((mask_size, feature_size), np.float32)
         observed = Observed(np.empty(observation_size, np.float32), mask, features)
         total = 0.0
-        reset(state, parameters, rng)
-        for t in range(max_steps):
+        if excursion == 0:
+            reset(state, parameters, rng)
+        limit = max_steps if excursion == 0 else excursion
+        for t in range(limit):
             status = observe_state(state, parameters, guarded, observed.observation, observed.mask, observed.features)
             if status != OK:
                 return t, total, status
@@ -65,7 +68,7 @@ def build_play(simulator: Simulator, choose: Function) -> Function:
                 return t, total, REWARD_NOT_FINITE
             if terminated or truncated(state, parameters):
                 return t + 1, total, OK
-        return max_steps, total, OK
+        return limit, total, OK
 
     return play
 

@@ -9,9 +9,11 @@ from torch import Tensor
 
 from longstride.policies.parameter_layout import ParameterLayout
 from longstride.policies.spec import PolicySpec
+from longstride.rollout.exploring.exploration import Exploring
 from longstride.simulators.simulator import Simulator
 from longstride.training.choice.candidates import Candidate, Candidates
 from longstride.training.choice.choose import Choice, choice_line, choose
+from longstride.training.choice.rare_states import MOST_STATES, excursions_sentence
 from longstride.training.display.messages import evaluation_line, start_line
 from longstride.training.display.progress import Progress
 from longstride.training.evaluation.acting import acting_sentence
@@ -27,8 +29,8 @@ class BestTracker:
 
     Evaluations decide which are the best where some are made, else the episodes of iterations. ``best`` is their main
     metric so far, ``trained`` the environment steps of training. ``actor_params`` returns the present ones, float32[*],
-    and ``keep`` saves those of a candidate, or the present ones (None). ``chosen`` is what the comparison at the end
-    has found, None before.
+    and ``keep`` saves those of a candidate, or the present ones (None). ``exploring`` knows rarely visited states.
+    ``chosen`` is what the comparison at the end has found, None before.
     """
 
     def __init__(
@@ -38,10 +40,12 @@ class BestTracker:
         services: Services,
         actor_params: Callable[[], np.ndarray],
         keep: Callable[[Candidate | None], None],
+        exploring: Exploring,
     ) -> None:
         self._simulator, self._actor_params, self._keep, self.best = simulator, actor_params, keep, Best()
         self._evaluation, self._heuristics = services.evaluation, services.heuristics
         self._ranks, self._sampler, self._seconds = services.ranks, services.utilization.sampler, 0.0
+        self._exploring = exploring
         self._pace = 0.0  # seconds of an evaluated step
         self._direction, self._spec = DirectionCheck(simulator), spec
         self._candidates = Candidates(simulator.main_metric_lower_is_better)
@@ -115,11 +119,13 @@ class BestTracker:
         if len(self._candidates.kept) < 2:  # none of a checkpoint of an earlier version
             return
         self._begin_phase(progress)
-        arguments = evaluation, self._simulator, self._spec, evaluation.budget(self.trained, self._spent)
+        budget, rare = evaluation.budget(self.trained, self._spent), self._exploring.rare_states(MOST_STATES)
+        arguments = evaluation, self._simulator, self._spec, budget, rare
         self.chosen = self._ranks.from_first(lambda: choose(self._candidates, *arguments))
         if self.chosen is not None:
             self._keep_candidate(self.chosen.candidate, self.chosen.value)
-            for line in filter(None, (choice_line(self._simulator, self.chosen), acting_sentence(self.chosen.verdict))):
+            shown = acting_sentence(self.chosen.verdict) or excursions_sentence(self.chosen.rare)
+            for line in filter(None, (choice_line(self._simulator, self.chosen), shown)):
                 progress.say(line)
 
     def metadata(self) -> dict[str, Any]:

@@ -63,8 +63,8 @@ class Trainer:
         self.rewards = RewardPipeline(simulator, settings, self.model, self.share, self.ranks)
         self.length = run_length(settings.iterations, settings.growth)
         self.entropy = EntropyTarget(settings.entropy_target, self.model.spec.action_space.choices)
-        self.best_tracker = BestTracker(simulator, self.model.spec, services, self.actor_params, self._keep)
-        self.iteration, self._advice = 0, Advice()
+        self.iteration, self._advice, spec = 0, Advice(), self.model.spec
+        self.best_tracker = BestTracker(simulator, spec, services, self.actor_params, self._keep, collector.exploring)
 
     def compile(self) -> float:
         """Compile collector and updater, or load them; return the seconds it took.

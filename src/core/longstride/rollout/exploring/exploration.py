@@ -1,6 +1,7 @@
 """Which instances begin from archived states, and what they and the others add to the archive."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -66,6 +67,9 @@ class Exploring(Protocol):
     def learn(self, parts: Sequence[Part | None], terminated: bool) -> None:
         """Include the parts of all processes; episodes may have been terminated, and not cut."""
 
+    def rare_states(self, count: int) -> np.ndarray:
+        """Return at most so many archived states, ``state_dtype``[n], rarely visited ones more often than others."""
+
     def take_lines(self) -> list[str]:
         """Return sentences for the user."""
 
@@ -79,8 +83,8 @@ class Exploring(Protocol):
 class NoExploring:
     """All instances begin naturally."""
 
-    def __init__(self, restart_after: int) -> None:
-        self._oldest = restart_after
+    def __init__(self, restart_after: int, state_dtype: np.dtype) -> None:
+        self._oldest, self._dtype = restart_after, state_dtype
 
     @property
     def oldest(self) -> int:
@@ -105,6 +109,10 @@ class NoExploring:
     def learn(self, parts: Sequence[Part | None], terminated: bool) -> None:
         """Do nothing."""
 
+    def rare_states(self, count: int) -> np.ndarray:
+        """Return no states."""
+        return np.empty(0, self._dtype)
+
     def take_lines(self) -> list[str]:
         """Return nothing."""
         return []
@@ -117,6 +125,10 @@ class NoExploring:
         """Do nothing."""
 
 
+NO_EXPLORING: Exploring = NoExploring(0, np.dtype(np.uint8))
+"""That of collectors which never make excursions."""
+
+
 class Exploration:
     """Excursions of every n-th instance.
 
@@ -125,7 +137,7 @@ class Exploration:
     """
 
     def __init__(self, seed: int, every: int, restart_after: int, state_dtype: np.dtype) -> None:
-        self._seed, self._every = seed, every
+        self._seed, self._every, self._dtype = seed, every, state_dtype
         self._archive, self._reach = Archive(state_dtype), Reach(restart_after)
         self._rollouts, self._limit = 0, np.array([self._reach.now], np.int64)
 
@@ -173,6 +185,12 @@ class Exploration:
         self._rollouts += 1
         self._limit[0] = np.iinfo(np.int64).max if terminated else self._reach.now
 
+    def rare_states(self, count: int) -> np.ndarray:
+        """Return at most so many different archived states, ``state_dtype``[n], rarely visited ones most likely."""
+        drawn = islice(self._archive.draws(stream(self._seed, "rare states", self._rollouts)), 4 * count)
+        found = {id(each): each.state for each in drawn} if len(self._archive) else {}
+        return np.array(list(found.values())[:count], self._dtype)
+
     def take_lines(self) -> list[str]:
         """Return a sentence where the policy does not keep up."""
         line = self._reach.take_line()
@@ -194,7 +212,7 @@ class Exploration:
 
 def exploring_of(seed: int, every: int, restart_after: int, state_dtype: np.dtype) -> Exploring:
     """Return how the instances of a run explore: one of ``every`` of them, or none where that is 0."""
-    return Exploration(seed, every, restart_after, state_dtype) if every else NoExploring(restart_after)
+    return Exploration(seed, every, restart_after, state_dtype) if every else NoExploring(restart_after, state_dtype)
 
 
 def _samples(played: Played) -> list[Sample]:

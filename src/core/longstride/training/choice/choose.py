@@ -1,5 +1,6 @@
 """The comparison at the end of a run: which of its policies is the best one, and whether it draws its actions."""
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -10,15 +11,19 @@ from longstride.simulators.simulator import Simulator
 from longstride.text import counted, in_words, scale_of, with_margin
 from longstride.training.choice.candidates import Candidate, Candidates
 from longstride.training.choice.halving import Arm, halve
+from longstride.training.choice.rare_states import Excursions, compare_from
 from longstride.training.evaluation.comparison import Verdict, compare
 from longstride.training.evaluation.evaluate import Evaluation
 from longstride.training.evaluation.periodic import CHOICE, PeriodicEvaluation
 from longstride.training.evaluation.statistics import mean_and_margin
-from longstride.training.run_directory.acting_file import keep_acting
+from longstride.training.run_directory.acting_file import FROM_RARE_STATES, keep_acting
 from longstride.training.run_directory.directory import RunDirectory
 
 _CONTENDERS = 4
 """Candidates that are compared."""
+
+_FOR_RARE_STATES = 0.25
+"""Share of the steps for episodes from rarely visited states."""
 
 _WAYS = {False: "trained", True: "trained_sampled"}
 """Names of the ways to play a policy, by whether it draws its actions."""
@@ -35,12 +40,20 @@ class Choice(NamedTuple):
     policies: int  # policies that were compared
     steps: int  # environment steps of the whole comparison
     verdict: Verdict | None  # how its draws compare with its likeliest actions; None if not both were played
+    rare: Excursions | None = None  # the same from rarely visited states; None if that decides nothing
 
 
 def choose(
-    candidates: Candidates, evaluation: PeriodicEvaluation, simulator: Simulator, spec: PolicySpec, budget: float
+    candidates: Candidates,
+    evaluation: PeriodicEvaluation,
+    simulator: Simulator,
+    spec: PolicySpec,
+    budget: float,
+    rare_states: np.ndarray,
 ) -> Choice | None:
     """Compare the newest candidate with the best others, greedily and by draws; None if the budget is too small.
+
+    If the likeliest actions of the best one are not shown to be better than draws, rarely visited states decide.
 
     Args:
         candidates: policies of the run, the newest one last.
@@ -48,7 +61,9 @@ def choose(
         simulator: simulator of the run.
         spec: architecture of the policies.
         budget: environment steps of all episodes.
+        rare_states: rarely visited states of the run, ``state_dtype``[n].
     """
+    aside = _FOR_RARE_STATES * budget if len(rare_states) and not spec.has_memory else 0.0
     newest = candidates.kept[-1]
     others = [each for each in candidates.ranked() or candidates.kept if each is not newest]
     contenders = [newest, *others[: _CONTENDERS - 1]]
@@ -61,13 +76,17 @@ def choose(
     arms = [Arm(i, draws) for draws in (False, True) for i in range(len(contenders))]
     arms.sort(key=lambda arm: arm.candidate + 1.5 * arm.draws)  # the last ones are left out of a small budget
     worst = [each.worst for each in contenders]
-    found = halve(arms, play, budget, evaluation.episode_steps, simulator.main_metric_lower_is_better, worst)
+    found = halve(arms, play, budget - aside, evaluation.episode_steps, simulator.main_metric_lower_is_better, worst)
     if found is None or not (numbers := [value for value in found.values[found.best] if value is not None]):
         return None
     mean, margin = mean_and_margin(np.array(numbers))
     verdict = _draws_against_likeliest(found.values, found.best.candidate, simulator)
+    rare, is_open = None, not found.best.draws and (verdict is None or verdict.word == "no difference shown")
+    if aside and is_open:
+        rare = compare_from(rare_states, partial(evaluation.play_from, params[found.best.candidate]), aside)
+    draws = found.best.draws or (rare is not None and rare.draws_are_better)
     counts = len(numbers), len({arm.candidate for arm in found.values}), found.steps
-    return Choice(contenders[found.best.candidate], found.best.draws, float(mean), float(margin), *counts, verdict)
+    return Choice(contenders[found.best.candidate], draws, float(mean), float(margin), *counts, verdict, rare)
 
 
 def _draws_against_likeliest(
@@ -94,10 +113,13 @@ def choice_line(simulator: Simulator, choice: Choice) -> str:
 
 
 def keep_choice(directory: RunDirectory, choice: Choice) -> None:
-    """Keep with a run whether its policy draws its actions, and what has shown it; nothing if draws did not play.
+    """Keep with a run whether its policy draws its actions, and what has shown it; nothing if nothing has.
 
     Raises:
         UserError: it cannot be written.
     """
-    if choice.verdict is not None:
-        keep_acting(directory, choice.draws, choice.verdict.as_json(), choice.candidate.params)
+    shown = choice.verdict.as_json() if choice.verdict is not None else {}
+    if choice.rare is not None:
+        shown |= {FROM_RARE_STATES: choice.rare.as_json()}
+    if shown:
+        keep_acting(directory, choice.draws, shown, choice.candidate.params)

@@ -7,7 +7,7 @@ from longstride.training.evaluation.comparison import Verdict, compare
 from longstride.training.evaluation.compiled import CompiledPlayer
 from longstride.training.evaluation.evaluate import Evaluation
 from longstride.training.evaluation.trained_policy import TrainedPolicy
-from longstride.training.run_directory.acting_file import keep_acting
+from longstride.training.run_directory.acting_file import draws_by_default, keep_acting, shown_by_rare_states
 from longstride.training.run_directory.directory import RunDirectory
 
 _STEPS, _FEWEST, _MOST = 400_000, 4, 30
@@ -47,8 +47,13 @@ def acting_sentence(verdict: Verdict | None) -> str:
 def keep_verdict(directory: RunDirectory, verdict: Verdict | None, params: np.ndarray) -> None:
     """Keep with a run which way is better for a policy with these parameters of its actor, float32[*].
 
+    Where no difference is shown, what rarely visited states have shown at the end of the run stands.
+
     Raises:
         UserError: it cannot be written.
     """
-    if verdict is not None:
-        keep_acting(directory, verdict.word == "better", verdict.as_json(), params)
+    if verdict is None:
+        return
+    rare = shown_by_rare_states(directory.path, params)
+    stands = bool(rare) and verdict.word == "no difference shown" and draws_by_default(directory.path, params)
+    keep_acting(directory, stands or verdict.word == "better", {**verdict.as_json(), **rare}, params)

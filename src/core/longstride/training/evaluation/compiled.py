@@ -90,12 +90,30 @@ class CompiledPlayer:
         loop, simulator, nothing = self._loop_of(name), self._simulator, self._rows(0)
 
         def play_episode(episode: int) -> Played:
-            states, total, steps = self._play_one(loop, actor_params, seed, (streams, episode, name), nothing)
+            states, which = new_state(simulator), (streams, episode, name)
+            total, steps = self._play_one(loop, states, actor_params, seed, which, nothing)
             with naming_the_episode(simulator, _title(name, episode)):
                 record = {"return": total, **metrics_of(simulator, states)}
                 return Played(record, steps, simulator.message(states[0]))
 
         return _in_threads(self._threads, play_episode, episodes)
+
+    def play_from(
+        self, name: str, actor_params: np.ndarray, starts: np.ndarray, steps: int, seed: int, streams: str
+    ) -> list[Played]:
+        """Play from some states, ``state_dtype``[n], for so many steps or to the end; records have the return alone.
+
+        A policy with memory begins without any.
+        """
+        loop, nothing = self._loop_of(name), self._rows(0)
+
+        def play_excursion(number: int) -> Played:
+            states, which = new_state(self._simulator), (streams, number, name)
+            states[0] = starts[number]
+            total, played = self._play_one(loop, states, actor_params, seed, which, nothing, steps)
+            return Played({"return": total}, played)
+
+        return _in_threads(self._threads, play_excursion, range(len(starts)))
 
     def on(self, simulator: Simulator) -> "CompiledPlayer":
         """Return a player of another simulator with arrays of the same sizes, by the loops of this one."""
@@ -112,8 +130,8 @@ class CompiledPlayer:
             SimulatorError: the simulator broke its contract.
             UserError: Numba cannot compile it.
         """
-        rows = self._rows(self._simulator.max_steps)
-        _, _, steps = self._play_one(self._loop_of(name), actor_params, seed, (streams, episode, name), rows)
+        rows, states = self._rows(self._simulator.max_steps), new_state(self._simulator)
+        _, steps = self._play_one(self._loop_of(name), states, actor_params, seed, (streams, episode, name), rows)
         return rows[:steps]
 
     def _rows(self, count: int) -> np.ndarray:
@@ -123,14 +141,18 @@ class CompiledPlayer:
     def _play_one(
         self,
         loop: Function,
+        states: np.ndarray,
         actor_params: np.ndarray | None,
         seed: int,
         which: tuple[str, int, str],
         actions: np.ndarray,
-    ) -> tuple[np.ndarray, float, int]:
-        """Play an episode of (streams, episode, policy); return the state at its end, its return and its steps."""
+        excursion: int = 0,
+    ) -> tuple[float, int]:
+        """Play an episode of (streams, episode, policy) in ``state_dtype``[1]; return its return and its steps.
+
+        With an ``excursion`` it begins in the state as it is, and has at most so many steps.
+        """
         simulator, (streams, episode, name) = self._simulator, which
-        states = new_state(simulator)
         rngs = stream(seed, streams, episode), stream(seed, f"{streams} policy", episode)
         actor: Any = None
         if not self._is_trained(name):
@@ -138,10 +160,10 @@ class CompiledPlayer:
         elif actor_params is not None and self._spec is not None:
             actor = new_actor_arrays(actor_params, self._spec, POLICIES[name])
         with naming_the_episode(simulator, _title(name, episode)):
-            steps, total, status = loop(states, simulator.parameters, actor, *rngs, actions)
+            steps, total, status = loop(states, simulator.parameters, actor, *rngs, actions, excursion)
         if status != OK:
             raise describe_fault(status, simulator, _title(name, episode), steps)
-        return states, total, steps
+        return total, steps
 
     def _is_trained(self, name: str) -> bool:
         return self._spec is not None and name in POLICIES

@@ -11,7 +11,7 @@ import numpy as np
 
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.simulator import Simulator
-from longstride.training.evaluation.compiled import Length, Played
+from longstride.training.evaluation.compiled import CompiledPlayer, Length, Played
 from longstride.training.evaluation.evaluate import PERIODIC, build_player, summarise
 
 OF_A_RUN = 10
@@ -19,6 +19,9 @@ OF_A_RUN = 10
 
 CHOICE = "choice of the policy"
 """Random streams of the comparison at the end of a run, which are not those that chose what is compared."""
+
+RARE = "rare states"
+"""Random streams of what is played from rarely visited states."""
 
 _EVALUATIONS, _EPISODES, _MOST_EPISODES, _MOST_STEPS = 8, 4, 100, 200_000
 """Evaluations that no setting names: about how many, the fewest and most episodes of one, and its most steps."""
@@ -28,6 +31,10 @@ _SHORTEST = 1_000
 
 PlayEpisodes = Callable[[np.ndarray, str, Iterable[int], str], list[Played]]
 """Plays numbered episodes of some streams with an actor's parameters, as ``trained`` or ``trained_sampled``."""
+
+
+PlayFrom = Callable[[np.ndarray, str, np.ndarray, int], list[Played]]
+"""Plays an actor's parameters from some states, ``state_dtype``[n], for at most so many steps."""
 
 
 class Evaluated(NamedTuple):
@@ -52,6 +59,7 @@ class PeriodicEvaluation:
     every: int = 0  # iterations from one evaluation to the next; 0 where steps decide
     interval: int = 0  # training steps from one evaluation to the next; 0 for the comparison at the end alone
     is_cut: bool = False  # whether long episodes are cut
+    play_from: PlayFrom = lambda params, name, states, steps: []  # plays from given states, if the simulator can
 
     @property
     def asked(self) -> bool:
@@ -98,9 +106,9 @@ def asked_evaluation(
     simulator: Simulator, spec: PolicySpec, every: int, episodes: int, seed: int, threads: int
 ) -> PeriodicEvaluation:
     """Return evaluations after every so many iterations, of so many whole episodes."""
-    play = episodes_player(simulator, spec, seed, threads)
+    play = EpisodesPlayer(simulator, spec, seed, threads)
     usual = simulator.expected_steps or simulator.max_steps
-    return PeriodicEvaluation(play, Length(0, episodes, episodes), usual, every=every)
+    return PeriodicEvaluation(play, Length(0, episodes, episodes), usual, every=every, play_from=play.play_from)
 
 
 def unasked_evaluation(
@@ -123,11 +131,22 @@ def unasked_evaluation(
     interval = total // count if count > 0 else 0
     steps = min(share // 2 // (count + 1), _MOST_STEPS) if count > 0 else 0
     length = Length(steps, _EPISODES, _MOST_EPISODES)
-    play, is_cut = episodes_player(played, spec, seed, threads), played.max_steps < simulator.max_steps
-    return PeriodicEvaluation(play, length, episode, interval=interval, is_cut=is_cut)
+    play, is_cut = EpisodesPlayer(played, spec, seed, threads), played.max_steps < simulator.max_steps
+    return PeriodicEvaluation(play, length, episode, interval=interval, is_cut=is_cut, play_from=play.play_from)
 
 
-def episodes_player(simulator: Simulator, spec: PolicySpec, seed: int, threads: int) -> PlayEpisodes:
-    """Return a function that plays a policy; it is compiled at the first call."""
-    player = cache(lambda: build_player(simulator, spec, threads))
-    return lambda params, name, episodes, streams: player().play_each(name, params, episodes, seed, streams)
+class EpisodesPlayer:
+    """Plays a policy: a :data:`PlayEpisodes`, which is compiled at the first call."""
+
+    def __init__(self, simulator: Simulator, spec: PolicySpec, seed: int, threads: int) -> None:
+        self._seed, self._player = seed, cache(lambda: build_player(simulator, spec, threads))
+
+    def __call__(self, params: np.ndarray, name: str, episodes: Iterable[int], streams: str) -> list[Played]:
+        """Play numbered episodes of some streams."""
+        return self._player().play_each(name, params, episodes, self._seed, streams)
+
+    def play_from(self, params: np.ndarray, name: str, states: np.ndarray, steps: int) -> list[Played]:
+        """Play from some states, ``state_dtype``[n], of a compiled simulator; see :data:`PlayFrom`."""
+        player = self._player()
+        assert isinstance(player, CompiledPlayer)
+        return player.play_from(name, params, states, steps, self._seed, RARE)

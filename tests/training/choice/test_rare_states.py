@@ -1,0 +1,159 @@
+"""Policies that are stuck in rare states unless they draw their actions."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from longstride import Discrete, Simulator
+from longstride.policies.families.mlp.family import MLP
+from longstride.policies.parameter_layout import layout_of
+from longstride.policies.spec import PolicySpec
+from longstride.training.choice.candidates import Candidate, Candidates
+from longstride.training.choice.choose import choose, keep_choice
+from longstride.training.choice.rare_states import Excursions, compare_from, excursions_sentence
+from longstride.training.evaluation.acting import keep_verdict
+from longstride.training.evaluation.comparison import compare
+from longstride.training.evaluation.compiled import CompiledPlayer, Played
+from longstride.training.evaluation.evaluate import Evaluation
+from longstride.training.evaluation.periodic import unasked_evaluation
+from longstride.training.run_directory.acting_file import draws_by_default
+from longstride.training.run_directory.directory import RunDirectory
+
+
+class Pit(Simulator):
+    """Every step costs 1, in the pit 10; only the second action leads out. No episode falls into it by itself."""
+
+    observation_size, action_space, max_steps, main_metric = 1, Discrete(2), 200, "cost"
+    main_metric_lower_is_better = True
+    state_dtype = np.dtype([("cost", np.float64), ("stuck", np.int64)])
+    metrics_dtype = np.dtype([("cost", np.float64)])
+
+    def reset(state, parameters, rng):
+        state.cost = 0.0
+        state.stuck = 0
+
+    def observe(state, parameters, observation):
+        observation[0] = 0.0
+
+    def step(state, parameters, action, rng):
+        if action == 1:
+            state.stuck = 0
+        cost = 10.0 if state.stuck else 1.0 + 0.1 * rng.random()
+        state.cost += cost
+        return -cost, False
+
+    def episode_metrics(state, parameters, metrics):
+        metrics.cost = state.cost
+
+
+SPEC = PolicySpec(1, Discrete(2), (4,), (4,), "relu", MLP)
+STUCK = np.array([(7.0, 1)] * 100, Pit.state_dtype)
+
+
+def policy(preference):
+    """Return the parameters of a policy that prefers the second action by a logit."""
+    layout = layout_of(SPEC)
+    params = np.zeros(layout.actor_size, np.float32)
+    layout.view(torch.from_numpy(params), "actor.1.bias")[1] = preference
+    return params
+
+
+def choice_of(preference, states):
+    evaluation, kept = unasked_evaluation(Pit(), SPEC, 1_000_000, 0, 1), Candidates(lower_is_better=True)
+    for iteration in (3, 5):
+        kept.add(Candidate(iteration, policy(preference), [210.0] * 4))
+    return choose(kept, evaluation, Pit(), SPEC, 60_000, states)
+
+
+def test_excursions_begin_in_the_given_states_and_have_at_most_so_many_steps():
+    player = CompiledPlayer(Pit(), SPEC, 2)
+    played = player.play_from("trained", policy(-3.0), STUCK[:3], 40, 0, "streams")
+    assert [(each.record, each.steps) for each in played] == [({"return": -400.0}, 40)] * 3
+    out = player.play_from("trained", policy(3.0), STUCK[:3], 40, 0, "streams")
+    assert all(-44.0 < each.record["return"] < -40.0 for each in out)
+    whole = player.play_each("trained", policy(-3.0), range(1), 0, "streams")[0]
+    assert (whole.steps, -220.0 < whole.record["return"] < -200.0) == (200, True), "episodes still begin by themselves"
+
+
+@pytest.mark.parametrize(
+    ("preference", "states", "draws"), [(-3.0, STUCK, True), (3.0, STUCK, False), (-3.0, STUCK[:0], False)]
+)
+def test_a_policy_draws_if_its_likeliest_actions_are_stuck_in_rare_states(preference, states, draws, tmp_path):
+    choice = choice_of(preference, states)
+    assert choice.verdict is None or choice.verdict.word == "no difference shown", "natural episodes show nothing"
+    assert choice.draws is draws
+    directory, params = RunDirectory(tmp_path), choice.candidate.params
+    keep_choice(directory, choice)
+    assert draws_by_default(tmp_path, params) is draws
+    assert bool(excursions_sentence(choice.rare)) is draws
+    if draws:
+        shown = json.loads(directory.acting.read_text())["from_rare_states"]
+        assert shown["gain"] == pytest.approx(9.0 * (shown["steps"] - 20), rel=0.1), "out after 21 steps on average"
+
+
+@pytest.mark.parametrize(("gain", "draws"), [(0.0, True), (5.0, True), (-5.0, False)])
+def test_an_evaluation_that_shows_no_difference_leaves_what_rare_states_have_shown(gain, draws, tmp_path):
+    directory, params = RunDirectory(tmp_path), policy(-3.0)
+    keep_choice(directory, choice_of(-3.0, STUCK)._replace(candidate=Candidate(5, params)))
+    records = {
+        name: [{"cost": 100.0 + k - (gain if "sampled" in name else 0.0)} for k in range(9)]
+        for name in ("trained", "trained_sampled")
+    }
+    keep_verdict(directory, compare(Evaluation(9, records), Pit(), "trained_sampled", "trained"), params)
+    assert draws_by_default(tmp_path, params) is draws
+    assert "from_rare_states" in json.loads(directory.acting.read_text())
+    assert not draws_by_default(tmp_path, params + 1)
+
+
+def returns(numbers):
+    return [Played({"return": number}, 1) for number in numbers]
+
+
+def test_a_gain_counts_if_it_is_shown_and_not_negligible():
+    rng = np.random.default_rng(1)
+
+    def found(gain, spread):
+        base = -100.0 + rng.standard_normal(64)
+        ways = {"trained": base, "trained_sampled": base + gain + spread * rng.standard_normal(64)}
+        return compare_from(np.zeros(64), lambda name, states, steps: returns(ways[name]), 1e9)
+
+    assert found(20.0, 1.0).draws_are_better
+    assert not found(1.0, 40.0).draws_are_better
+    assert not found(0.5, 0.01).draws_are_better
+    assert not found(-20.0, 1.0).draws_are_better
+
+
+@pytest.mark.parametrize(
+    ("states", "budget", "asked"),
+    [
+        (64, 1e9, (64, 500)),
+        (64, 12_800, (64, 100)),
+        (64, 3_200, (16, 100)),
+        (64, 1_599, None),
+        (15, 1e9, None),
+        (0, 1e9, None),
+    ],
+)
+def test_the_budget_buys_states_and_steps(states, budget, asked):
+    calls = []
+
+    def play(name, starts, steps):
+        calls.append((len(starts), steps))
+        return returns([0.0] * len(starts))
+
+    found = compare_from(np.zeros(states), play, budget)
+    assert (found is None) is (asked is None)
+    assert calls == ([asked, asked] if asked else [])
+    if asked:
+        assert 2 * asked[0] * asked[1] <= budget
+
+
+def test_the_sentence_says_what_was_lost():
+    sentence = excursions_sentence(Excursions(64, 300, -8_400.0, 309.2, 120.0))
+    assert sentence == (
+        "It draws its actions: from 64 rarely visited states, its likeliest ones have a return of 309 ± 120 less in "
+        "300 steps, as if stuck."
+    )
+    assert excursions_sentence(Excursions(64, 300, -8_400.0, 90.0, 120.0)) == excursions_sentence(None) == ""
