@@ -7,10 +7,11 @@ import pytest
 
 pytest.importorskip("pydantic")
 
+from longstride.errors import UserError
 from longstride.process.fidelity.base import NO_FIGURES, Base, base_sentences, compare_base
 from longstride.process.fidelity.verdict import Shares
 from longstride.process.kernel.state import OPEN_CASES_FULL
-from longstride.process.load import find_scenario, make_process
+from longstride.process.load import find_scenario, from_source, make_process
 from longstride.process.scenario.schema import Logged, Waiting
 from longstride.process.simulator import ProcessSimulator
 
@@ -88,6 +89,13 @@ def test_a_mined_scenario_keeps_the_figures_of_its_log(tmp_path):
     assert logged.work == pytest.approx(2 / 3)
     assert logged.work + logged.people + logged.external == pytest.approx(1.0)
     assert logged.tolerance == 0.4
+    source = simulator.hooks.source(simulator)
+    assert from_source(source, {}).scenario.logged.tolerance == 0.4, "a checkpoint keeps it"
+    assert from_source(source, {"log_tolerance": 0.1}).scenario.logged.tolerance == 0.1, "unless it is named"
+    with pytest.raises(UserError, match="log_tolerance"):
+        from_source(source, {"log_tolerance": "much"})
+    with pytest.raises(UserError, match="--simulator-option due cannot change it"):
+        from_source(source, {"due": "5 days"})
     assert any(line.startswith("Simulated base against the log") for line in simulator.hooks.opening(simulator, {}))
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from longstride.config import AIMS, flag_of
 from longstride.errors import UserError
 from longstride.policies.families.families import family_of
 from longstride.settings import Settings
@@ -14,6 +15,9 @@ from longstride.training.assembly.simulator_trust import Consent, require_truste
 
 _OF_A_SIMULATOR = ("observation_size", "actions", "action_features", "simulator")
 """What must be the same of a checkpoint's simulator and of the one that its policy plays."""
+
+_VERDICTS = "log_tolerance"
+"""Setting that changes verdicts and nothing of the simulator, so that it may differ from the checkpoint's."""
 
 SIMULATOR_FLAGS = ("simulator", "scenario", "event_log")
 """Flags that name another simulator than that of a checkpoint."""
@@ -41,7 +45,9 @@ def simulator_of(
         named = settings.sources["simulator"] == "file" and config.simulator == source.get("simulator")
         found, note = located(source)
         require_trusted(found, checkpoint, Consent(named, trusted))
-        changes = config.simulator_options if settings.is_flag("simulator_options") else {}
+        changes = dict(config.simulator_options) if settings.is_flag("simulator_options") else {}
+        if settings.is_flag(_VERDICTS):
+            changes[_VERDICTS] = getattr(config, _VERDICTS)
         loaded = from_source(found, changes).compared_with(source, note)
     require_same_simulator(loaded.simulator, metadata, checkpoint)
     return loaded
@@ -78,9 +84,9 @@ def refuse_aims(settings: Settings, process: str) -> None:
     Raises:
         UserError: one does.
     """
-    for name in ("objective", "due", "cost", "target", "main_metric"):
+    for name in ("objective", *AIMS):
         if settings.is_flag(name):
-            raise UserError(f"--{name.replace('_', '-')}: {process} keeps its own aims; leave this out.")
+            raise UserError(f"{flag_of(name)}: {process} keeps its own aims; leave this out.")
 
 
 def source_of_checkpoint(metadata: dict[str, Any], checkpoint: Path) -> dict[str, Any]:

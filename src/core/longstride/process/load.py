@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from longstride.config import LOG_LIMITS, PROCESS_OPTIONS, Config
+from longstride.config import LOG_LIMITS, PROCESS_OPTIONS, Config, validated
 from longstride.errors import UserError, suggestion
 from longstride.process.choose_prior import AUTO, prior_of
 from longstride.process.event_logs.event_log import EventLog, read_event_log
@@ -99,8 +99,8 @@ def make_process(
     else:
         made, origin = _mine(Path(event_log), log_columns, log_arrivals, reading, say)
         read_column = partial(_read_column, origin.log, Path(event_log), log_columns, reading)
-    if made.logged is not None and (event_log or log_tolerance != _TOLERANCE):  # else a file keeps its own
-        made = made.model_copy(update={"logged": made.logged.model_copy(update={"tolerance": log_tolerance})})
+    if event_log or log_tolerance != _TOLERANCE:  # else a file keeps its own
+        made = with_tolerance(made, log_tolerance)
     made = with_aims(made, due, cost, target, main_metric, read_column)
     return with_hooks(made, RULE if policy_prior == AUTO else policy_prior, origin, is_open=policy_prior == AUTO)
 
@@ -133,9 +133,18 @@ def from_source(source: Mapping[str, Any], changes: Mapping[str, Any]) -> Proces
     Raises:
         UserError: the source is none that a run writes, or an option would change it.
     """
-    for name in changes:
+    for name in changes.keys() - {"log_tolerance"}:
         raise UserError(f"A run of a process keeps its scenario and prior; --simulator-option {name} cannot change it.")
-    return with_hooks(parse_scenario(source.get("scenario"), "the checkpoint's scenario"), prior_of(source))
+    chosen = validated(dict(changes), {name: f"--simulator-option {name}" for name in changes})
+    scenario = parse_scenario(source.get("scenario"), "the checkpoint's scenario")
+    return with_hooks(with_tolerance(scenario, chosen.log_tolerance if changes else None), prior_of(source))
+
+
+def with_tolerance(scenario: Scenario, tolerance: float | None) -> Scenario:
+    """Return a scenario whose figures of a log have another tolerance, unless it has none or ``tolerance`` is None."""
+    if scenario.logged is None or tolerance is None:
+        return scenario
+    return scenario.model_copy(update={"logged": scenario.logged.model_copy(update={"tolerance": tolerance})})
 
 
 def with_hooks(

@@ -17,7 +17,7 @@ from longstride.policies.make_spec import spec_on
 from longstride.process.fidelity.base import base_sentences, compare_base
 from longstride.process.hooks import ProcessHooks
 from longstride.process.kernel.policy_prior import RULE
-from longstride.process.load import PROCESS, find_scenario, from_source
+from longstride.process.load import PROCESS, find_scenario, from_source, with_tolerance
 from longstride.process.resamples.play import FEWEST
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.simulator import ProcessSimulator
@@ -81,7 +81,8 @@ def run_whatif(settings: Settings, options: WhatIfOptions, console: Console, say
     sampling = Sampling(config.evaluation_episodes, config.seed, config.simulation_threads or detect_cores().usable)
     say(f"Playing {sampling.episodes} episodes of each, the same random streams for every policy and scenario.")
     played = play_variants(variants, base.trained, names, sampling, say, base.prior)
-    against_log = compare_base(with_tolerance(base.scenario, settings))
+    tolerance = config.log_tolerance if settings.is_chosen("log_tolerance") else None
+    against_log = compare_base(with_tolerance(base.scenario, tolerance))
     judged = not (against_log and against_log.misses)
     if judged:
         played = with_log_errors(played, base.mined, options.resamples, sampling, say)
@@ -95,14 +96,6 @@ def run_whatif(settings: Settings, options: WhatIfOptions, console: Console, say
     if options.checkpoint and options.report and directory.path == run.path and directory.metrics.is_file():
         report_at_the_end(directory.path, say, played[0].simulator, play_after=0.0)
     return 0
-
-
-def with_tolerance(scenario: Scenario, settings: Settings) -> Scenario:
-    """Return a scenario whose figures of a log have the tolerance that was chosen here, if one was."""
-    if scenario.logged is None or not settings.is_chosen("log_tolerance"):
-        return scenario
-    logged = scenario.logged.model_copy(update={"tolerance": settings.config.log_tolerance})
-    return scenario.model_copy(update={"logged": logged})
 
 
 @dataclass(frozen=True)
