@@ -2,6 +2,9 @@
 
 Episodes from natural starts hardly show that. With a state that is reached once in 100,000 steps and never left, the
 likeliest actions do as well as draws in nearly all episodes that a run can afford at its end.
+
+A policy is stuck in few of its rare states, if in any. So both ways play from many states first, then again, on other
+random streams, from the few in which draws were most better. The second part alone decides: luck does not repeat.
 """
 
 from collections.abc import Callable
@@ -14,24 +17,27 @@ from longstride.training.evaluation.compiled import Played
 from longstride.training.evaluation.statistics import mean_and_margin
 
 MOST_STATES, _FEWEST_STATES = 64, 16
-_LONGEST, _SHORTEST = 500, 50
-"""Steps of an excursion."""
+_SUSPECTS, _REPEATS = 8, 4
+_LONGEST, _LONG, _SHORTEST = 500, 80, 50
+"""Steps from a state on: most, those for which fewer states are tried, and fewest."""
 
-_NEGLIGIBLE = 0.01
-"""Gain, as a share of the rewards, that decides nothing."""
+_NEGLIGIBLE = 0.1
+"""Gain, as a share of the return, that is not worth to draw for what happens so rarely."""
 
-PlayFrom = Callable[[str, np.ndarray, int], list[Played]]
-"""Plays a policy as ``trained`` or ``trained_sampled`` from some states, ``state_dtype``[n], for so many steps."""
+PlayFrom = Callable[[str, np.ndarray, int, int], list[Played]]
+"""Plays a policy as ``trained`` or ``trained_sampled`` from some states, ``state_dtype``[n], for so many steps, with
+random streams that are numbered from the last argument on."""
 
 
 class Excursions(NamedTuple):
-    """Both ways to play a policy from the same states, on the same random streams."""
+    """Both ways to play a policy from the states in which draws seemed most better, on the same random streams."""
 
-    states: int  # states
+    states: int  # states that were tried
+    suspects: int  # those that were played again
     steps: int  # most steps from each
-    likeliest: float  # mean sum of rewards of the likeliest actions
+    likeliest: float  # mean sum of rewards of the likeliest actions from the suspects
     gain: float  # by how much draws exceed it
-    margin: float  # half of the 95 % interval of the gain
+    margin: float  # half of the 95 % interval of the gain, from these states
 
     @property
     def draws_are_better(self) -> bool:
@@ -46,15 +52,18 @@ class Excursions(NamedTuple):
 def compare_from(states: np.ndarray, play: PlayFrom, budget: float) -> Excursions | None:
     """Play from ``state_dtype``[n] states both ways within a budget of steps; None if it is too small, or n is."""
     count = min(len(states), MOST_STATES)
-    while count > _FEWEST_STATES and budget < 2 * count * 2 * _SHORTEST:
+    while count > _FEWEST_STATES and _steps(budget / 2, count) < _LONG:
         count //= 2
-    steps = min(int(budget / (2 * count)), _LONGEST) if count >= _FEWEST_STATES else 0
-    if steps < _SHORTEST:
+    first, again = _steps(budget / 2, max(count, 1)), _steps(budget / 2, _SUSPECTS * _REPEATS)
+    if count < _FEWEST_STATES or min(first, again) < _SHORTEST:
         return None
-    ways = [play(name, states[:count], steps) for name in ("trained", "trained_sampled")]
-    likeliest, drawn = (np.array([each.record["return"] for each in played]) for played in ways)
-    gain, margin = mean_and_margin(drawn - likeliest)
-    return Excursions(count, steps, float(likeliest.mean()), float(gain), float(margin))
+    ways, tried = ("trained", "trained_sampled"), states[:count]
+    likeliest, drawn = (_returns(play(way, tried, first, 0)) for way in ways)
+    suspects = np.argsort(likeliest - drawn, kind="stable")[:_SUSPECTS]
+    repeated = np.repeat(tried[suspects], _REPEATS)
+    likeliest, drawn = (_returns(play(way, repeated, again, count)) for way in ways)
+    gain, margin = _mean_over_states((drawn - likeliest).reshape(_SUSPECTS, _REPEATS))
+    return Excursions(count, _SUSPECTS, again, float(likeliest.mean()), gain, margin)
 
 
 def excursions_sentence(found: Excursions | None) -> str:
@@ -62,6 +71,28 @@ def excursions_sentence(found: Excursions | None) -> str:
     if found is None or not found.draws_are_better:
         return ""
     return (
-        f"It draws its actions: from {found.states} rarely visited states, its likeliest ones have a return of "
-        f"{with_margin(found.gain, found.margin)} less in {found.steps} steps, as if stuck."
+        f"It draws its actions: from {found.suspects} of {found.states} rarely visited states, its likeliest ones have "
+        f"a return of {with_margin(found.gain, found.margin)} less in {found.steps} steps, as if stuck."
     )
+
+
+def _steps(budget: float, excursions: int) -> int:
+    """Return the steps of each of some excursions, which are played both ways."""
+    return min(int(budget / (2 * excursions)), _LONGEST)
+
+
+def _returns(played: list[Played]) -> np.ndarray:
+    """Return float64[n]."""
+    return np.array([each.record["return"] for each in played])
+
+
+def _mean_over_states(gains: np.ndarray) -> tuple[float, float]:
+    """Return the mean of float64[states, repeats], and half of its 95 % interval for these states.
+
+    They are given, so only what differs between the repeats of a state is chance.
+    """
+    states, repeats = gains.shape
+    mean, chance = gains.mean(), gains - gains.mean(axis=1, keepdims=True)
+    degrees = np.sqrt((gains.size - 1) / (states * (repeats - 1)))
+    _, margin = mean_and_margin(mean + degrees * chance.ravel())
+    return float(mean), float(margin)

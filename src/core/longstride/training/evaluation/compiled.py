@@ -99,16 +99,16 @@ class CompiledPlayer:
         return _in_threads(self._threads, play_episode, episodes)
 
     def play_from(
-        self, name: str, actor_params: np.ndarray, starts: np.ndarray, steps: int, seed: int, streams: str
+        self, name: str, actor_params: np.ndarray, starts: np.ndarray, steps: int, seed: int, streams: str, first: int
     ) -> list[Played]:
         """Play from some states, ``state_dtype``[n], for so many steps or to the end; records have the return alone.
 
-        A policy with memory begins without any.
+        The random streams are numbered from ``first`` on. A policy with memory begins without any.
         """
         loop, nothing = self._loop_of(name), self._rows(0)
 
         def play_excursion(number: int) -> Played:
-            states, which = new_state(self._simulator), (streams, number, name)
+            states, which = new_state(self._simulator), (streams, first + number, name)
             states[0] = starts[number]
             total, played = self._play_one(loop, states, actor_params, seed, which, nothing, steps)
             return Played({"return": total}, played)

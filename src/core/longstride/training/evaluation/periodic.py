@@ -33,8 +33,9 @@ PlayEpisodes = Callable[[np.ndarray, str, Iterable[int], str], list[Played]]
 """Plays numbered episodes of some streams with an actor's parameters, as ``trained`` or ``trained_sampled``."""
 
 
-PlayFrom = Callable[[np.ndarray, str, np.ndarray, int], list[Played]]
-"""Plays an actor's parameters from some states, ``state_dtype``[n], for at most so many steps."""
+PlayFrom = Callable[[np.ndarray, str, np.ndarray, int, int], list[Played]]
+"""Plays an actor's parameters from some states, ``state_dtype``[n], for at most so many steps, with random streams that
+are numbered from the last argument on."""
 
 
 class Evaluated(NamedTuple):
@@ -59,7 +60,7 @@ class PeriodicEvaluation:
     every: int = 0  # iterations from one evaluation to the next; 0 where steps decide
     interval: int = 0  # training steps from one evaluation to the next; 0 for the comparison at the end alone
     is_cut: bool = False  # whether long episodes are cut
-    play_from: PlayFrom = lambda params, name, states, steps: []  # plays from given states, if the simulator can
+    play_from: PlayFrom = lambda params, name, states, steps, first: []  # plays from given states, if the simulator can
 
     @property
     def asked(self) -> bool:
@@ -145,8 +146,8 @@ class EpisodesPlayer:
         """Play numbered episodes of some streams."""
         return self._player().play_each(name, params, episodes, self._seed, streams)
 
-    def play_from(self, params: np.ndarray, name: str, states: np.ndarray, steps: int) -> list[Played]:
+    def play_from(self, params: np.ndarray, name: str, states: np.ndarray, steps: int, first: int) -> list[Played]:
         """Play from some states, ``state_dtype``[n], of a compiled simulator; see :data:`PlayFrom`."""
         player = self._player()
         assert isinstance(player, CompiledPlayer)
-        return player.play_from(name, params, states, steps, self._seed, RARE)
+        return player.play_from(name, params, states, steps, self._seed, RARE, first)
