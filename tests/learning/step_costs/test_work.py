@@ -82,7 +82,7 @@ def test_the_traffic_of_compiled_steps_is_that_of_the_compilers_code(name, half,
     From ``metrics.num_bytes_accessed`` of torch._inductor, with minibatches of 512 and 1,024 on a CPU.
     """
     gathered = 2 * sum(column_bytes(SHAPES[name]).values())
-    assert count_gradient(SHAPES[name], half, False).compiled.traffic.per_row - gathered == pytest.approx(
+    assert count_gradient(SHAPES[name], half, False).compiled.sums.traffic.per_row - gathered == pytest.approx(
         counted, rel=0.05
     )
 

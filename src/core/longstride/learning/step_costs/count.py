@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from longstride.hardware.operations import Amount, Cost, Operations
 from longstride.learning.algorithms.interface import Loss, Samples
 from longstride.learning.algorithms.ppo import Ppo, PpoCoefficients
-from longstride.learning.step_costs.counter import Amount, OperationCounter, Total, total
+from longstride.learning.step_costs.counter import OperationCounter, total
 from longstride.learning.step_costs.fusion import fused
 from longstride.learning.step_costs.line import Line
 from longstride.learning.step_costs.samples import Sizes, new_samples, rows_of, sizes_for
@@ -30,7 +31,7 @@ _PPO = Ppo(0.9, PpoCoefficients(clip_range=0.2, entropy_coefficient=0.01, value_
 class Costs(NamedTuple):
     """What some operations cost, and the bytes that they hold at their peaks beside what was there before."""
 
-    total: Total
+    total: Operations
     peaks: tuple[Amount, ...]
 
     def peak(self, rows: float) -> int:
@@ -42,7 +43,7 @@ class GradientCosts(NamedTuple):
     """What a microbatch's gradient costs, operation by operation, and with loss and gradient compiled by torch."""
 
     eager: Costs
-    compiled: Total
+    compiled: Operations
 
 
 @cache
@@ -88,8 +89,8 @@ def _gradient(spec: PolicySpec, sizes: Sizes, half: bool, checkpointing: bool) -
 class StepCosts(NamedTuple):
     """What a step costs beside the gradients of its microbatches: once, and for each of them but the first."""
 
-    once: Total
-    joining: Total
+    once: Operations
+    joining: Operations
 
 
 @cache
@@ -110,7 +111,7 @@ def count_step(spec: PolicySpec, half: bool) -> StepCosts:
 
 @cache
 def count_values(spec: PolicySpec) -> Costs:
-    """Return the costs of the critic's values of observations, in float32 and without a gradient."""
+    """Return the costs of the critic's values of observations, in float32 whatever is planned, without a gradient."""
     if not TORCH_FAMILIES[spec.family.name].loops:
         return _values(spec, sizes_for(spec, spec.chunk))
     line = Line(spec.chunk)
@@ -125,14 +126,17 @@ def _values(spec: PolicySpec, sizes: Sizes) -> Costs:
     if spec.has_memory:
         states = torch.zeros(sizes.units, spec.critic_state_size, device=sizes.device)
         memory = Memory(states, torch.zeros(len(observations), 1, dtype=torch.bool, device=sizes.device))
-    with OperationCounter({sizes.units: 1.0 / sizes.steps}, half=False) as counter, torch.no_grad():
+    with OperationCounter({sizes.units: 1.0 / sizes.steps}, half=True) as counter, torch.no_grad():
         model.values(model.normalise(observations), memory=memory)
     return Costs(total(counter.operations), _peaks(counter.alive))
 
 
 @cache
-def count_answers(spec: PolicySpec) -> int:
-    """Return the operations of the actor's answers to a batch of single steps, copies over the bus included."""
+def count_answers(spec: PolicySpec) -> Operations:
+    """Return the costs of the actor's answers to a batch of single steps.
+
+    Copies over the bus are operations that move nothing in the card's memory.
+    """
     sizes = sizes_for(spec, spec.chunk)
     step = build_step(spec, torch.zeros(layout_of(spec).actor_size, device=sizes.device), sizes.units)
     observations, states = (
@@ -141,8 +145,9 @@ def count_answers(spec: PolicySpec) -> int:
     begins = torch.zeros(sizes.units, 1, dtype=torch.bool, device=sizes.device)
     with _counter(spec, sizes, half=False) as counter, torch.no_grad():
         step(observations, begins, states)
-    copies = 2 + 2 * spec.has_memory  # observations and outputs; the beginnings of episodes, and states to their place
-    return len(counter.operations) + copies
+    states_to_their_place = [Cost(traffic=Amount(8.0 * spec.state_size))] * spec.has_memory
+    copies = [Cost()] * (2 + spec.has_memory)  # observations and outputs; the beginnings of episodes
+    return total(counter.operations).plus(Operations.of([*states_to_their_place, *copies]))
 
 
 class _NoAdam:
