@@ -87,7 +87,7 @@ class Updater:
     ) -> None:
         self.host, self.device, self.algorithm, self.settings = host, device, algorithm, settings
         self.ranks = ranks
-        self.model = host if device.type == "cpu" else ActorCritic(host.spec, device)
+        self.model = host if device.type == "cpu" else ActorCritic(host.spec, device, on_card=True)
         self.transfer = ModelTransfer(host, self.model)
         self.transfer.to_device()
         compiled = settings.executions == ("numba",)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from longstride.errors import UserError
 from longstride.policies.candidates import ActionList, initialise_scores, one_of_each_list, scores
+from longstride.policies.card_spec import ALIGNMENT, card_spec
 from longstride.policies.distributions import distribution_of
 from longstride.policies.families.torch_families import TORCH_FAMILIES
 from longstride.policies.families.torch_family import FirstLayer, HiddenInputs
@@ -22,16 +23,25 @@ class ActorCritic(nn.Module):
     Matrices are stored input-major, ``[inputs, outputs]``, as compiled code reads them, and every tensor is a view of
     ``flat``; copying the model anywhere is one copy of ``flat``. On the CPU it may be page-locked, for a GPU to copy.
 
+    On a GPU the policy's rows are filled up (``card_spec.py``); ``own`` is the layout of the policy itself.
+
     Attributes:
         layout: names, shapes and offsets of the tensors in ``flat``.
+        own: the same of the policy itself.
+        on_card: whether rows are filled up.
         distribution: function of :meth:`logits`, ``log_std``, masks and actions.
         flat: float32[n], all tensors one after another.
         tensors: views of ``flat`` by name.
     """
 
-    def __init__(self, spec: PolicySpec, device: torch.device | str = "cpu", pinned: bool = False) -> None:
+    def __init__(
+        self, spec: PolicySpec, device: torch.device | str = "cpu", pinned: bool = False, on_card: bool = False
+    ) -> None:
         super().__init__()
-        self.spec, self.layout, self._family = spec, layout_of(spec), TORCH_FAMILIES[spec.family.name]
+        self.own, self.on_card = layout_of(spec), on_card
+        self.spec = spec = card_spec(spec) if on_card else spec
+        self.layout = layout_of(spec, ALIGNMENT) if on_card else self.own
+        self._family = TORCH_FAMILIES[spec.family.name]
         self.distribution = one_of_each_list if spec.scores_actions else distribution_of(spec.action_space)
         self.activation = {"relu": torch.relu, "tanh": torch.tanh}[spec.activation]
         self.flat = torch.zeros(self.layout.size, dtype=torch.float32, device=device, pin_memory=pinned)
@@ -47,6 +57,10 @@ class ActorCritic(nn.Module):
         self.tensors["value_std"].fill_(1.0)
         if spec.scores_actions:
             self.tensors[ACTION_SCALE].fill_(1.0)
+
+    def own_part(self, tensor: Tensor, name: str) -> Tensor:
+        """Return the part of a tensor of a parameter's shape that belongs to the policy itself."""
+        return tensor[tuple(slice(size) for size in self.own.shapes[name])]
 
     def layers(self, part: str, tensors: Mapping[str, Tensor] | None = None) -> list[tuple[Tensor, Tensor]]:
         """Return (weight, bias) of each layer of ``"actor"`` or ``"critic"`` from first to last, or such of others."""
@@ -102,8 +116,7 @@ class ActorCritic(nn.Module):
     ) -> Tensor:
         """Return float32[B] values in units of the value normalisation: V = value_mean + value_std * this.
 
-        Hidden layers compute in the number format of their tensors. The first weight matrix may have more rows than
-        there are observations; the further inputs are 0.
+        Hidden layers compute in the number format of their tensors.
         """
         return self._forward("critic", normalised, tensors, memory).squeeze(-1)
 
@@ -155,17 +168,8 @@ class ActorCritic(nn.Module):
         if memory is None and self.spec.has_memory:
             size = self.spec.state_size if part == "actor" else self.spec.critic_state_size
             memory = no_memory(len(x), size, x)
-        if layers and len(layers[0][0]) > x.shape[1]:
-            x = _with_zeros(x, len(layers[0][0]), layers[0][0].dtype)
         inputs = HiddenInputs(self.spec, x, layers, self.activation, memory, after, hidden)
         return self._family.hidden(inputs)
-
-
-def _with_zeros(x: Tensor, columns: int, dtype: torch.dtype) -> Tensor:
-    """Return [B, columns], the columns of x and zeros, in a number format."""
-    filled = torch.zeros(len(x), columns, dtype=dtype, device=x.device)
-    filled[:, : x.shape[1]] = x
-    return filled
 
 
 def initialise(

@@ -105,7 +105,11 @@ class TorchStepper:
             part = parameter.split(".")[0]
             for name, flat in states[part].items():
                 begin, shape = layout.offsets[parameter] - self._slices[part].start, layout.shapes[parameter]
-                yield i, name, flat if flat.dim() == 0 else flat[begin : begin + prod(shape)].view(shape)
+                yield i, name, flat if flat.dim() == 0 else self._own(flat[begin : begin + prod(shape)], parameter)
+
+    def _own(self, flat: Tensor, parameter: str) -> Tensor:
+        """Return the part of a parameter's moments that belongs to the policy itself."""
+        return self.model.own_part(flat.view(self.model.layout.shapes[parameter]), parameter)
 
     def copy_optimizer(self) -> list[Tensor]:
         """Return a copy of the optimiser's state for :meth:`restore_optimizer`."""
