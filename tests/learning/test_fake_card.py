@@ -99,6 +99,12 @@ def test_before_the_epochs_every_column_goes_up_before_the_host_reads(updates, c
     assert prepare["uploads_before_first_read"] >= 6 or case == "groups of 2"
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_before_the_epochs_the_host_reads_the_values_alone(updates, case):
+    """All of them at once, with the value normalisation; a penalty needs the log-probabilities, too."""
+    assert updates[case]["phases"]["prepare"]["reads"] == ["copy_", *["_to_copy"] * (case == "penalised")]
+
+
 @pytest.mark.parametrize("space", SPACES)
 def test_launches_before_the_epochs_do_not_depend_on_the_microbatch(updates, space):
     """The critic's values of 250 samples are computed in one piece, whether a microbatch has 48 samples or 512."""

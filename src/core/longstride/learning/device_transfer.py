@@ -93,6 +93,7 @@ class DeviceBuffers:
     def __init__(self, device: torch.device) -> None:
         self._keep, self._device = False, device
         self._kept: dict[str, Tensor] = {}
+        self._pinned: dict[str, np.ndarray] = {}
 
     def use(self, keep: bool) -> None:
         """Choose whether the next rollout takes the place of the one before, where a captured step reads it.
@@ -116,6 +117,14 @@ class DeviceBuffers:
             return self._join(pieces, name, width)
         rows = sum(map(len, pieces))
         return _written(pieces, torch.zeros(rows, *_row(pieces[0], width), dtype=pieces[0].dtype, device=self._device))
+
+    def host(self, name: str, rows: int) -> np.ndarray:
+        """Return float32[rows] of the host for what crosses the bus: with a GPU, pinned and the same every time."""
+        if self._device.type != "cuda":
+            return allocate_plain((rows,), np.dtype(np.float32))
+        if name not in self._pinned or len(self._pinned[name]) < rows:
+            self._pinned[name] = host_allocator(pinned=True)((rows + rows // 16,), np.dtype(np.float32))
+        return self._pinned[name][:rows]
 
     def keep(self, column: Tensor, name: str) -> Tensor:
         """Return a column that was computed on the device, in memory that is kept where that of a rollout is."""

@@ -16,6 +16,8 @@ from longstride.learning.oom_recovery import OomRetry
 from longstride.learning.schedule import Coefficients
 from longstride.learning.steps.clipped_adam import ClippedAdam
 from longstride.learning.steps.interface import RATIO_ERROR, TOTAL, UpdateSettings
+from longstride.learning.steps.loss_slopes import one_choice
+from longstride.learning.steps.loss_slopes.one_choice import StepLoss
 from longstride.learning.steps.step_parameters import StepParameters
 from longstride.learning.torch_settings import grad_scaler
 from longstride.policies.networks import ActorCritic
@@ -54,6 +56,7 @@ class TorchStepper:
         self._columns = (TOTAL, *algorithm.terms)
         self._is_maximum = torch.tensor([name == RATIO_ERROR for name in self._columns], device=self.device)
         self._other_loss: LossFunction | None = None
+        self.has_slopes = model.on_card and one_choice.fits(model.spec, algorithm)
         self.set_coefficients(Coefficients(1.0, algorithm.coefficients))
         self.use_precision(settings.precision)
 
@@ -174,21 +177,27 @@ class TorchStepper:
         loss = self.loss_of(rollout, indices, weights)
         return self.report_of(loss, self.gradients_of(loss))
 
-    def loss_of(self, rollout: Samples, indices: Tensor, weights: Tensor) -> Loss:
+    def loss_of(self, rollout: Samples, indices: Tensor, weights: Tensor) -> StepLoss:
         """Return the loss of one microbatch."""
         # No name holds the gathered samples: most of them are free before the backward pass.
-        return (self._other_loss or self.loss)(*_gathered(rollout, indices, weights), self.leaves)
+        if self.has_slopes and self._other_loss is None:
+            return self._loss_with_slopes(*_gathered(rollout, indices, weights))
+        return StepLoss(*(self._other_loss or self.loss)(*_gathered(rollout, indices, weights), self.leaves))
 
     @property
     def leaves(self) -> Mapping[str, Tensor]:
         """What the loss is differentiated by, by name."""
         return self._read.leaves
 
-    def gradients_of(self, loss: Loss) -> tuple[Tensor, ...]:
+    def gradients_of(self, loss: StepLoss) -> tuple[Tensor, ...]:
         """Return the gradient of a loss by each of :attr:`leaves`, scaled in FP16."""
-        return torch.autograd.grad(self.scaler.scale(loss.total), [self.leaves[name] for name in self._names])
+        leaves = [self.leaves[name] for name in self._names]
+        if not loss.slopes:
+            return torch.autograd.grad(self.scaler.scale(loss.total), leaves)
+        slopes: Any = self.scaler.scale(loss.slopes)  # type: ignore[arg-type]
+        return torch.autograd.grad(loss.outputs, leaves, slopes)
 
-    def report_of(self, loss: Loss, gradients: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    def report_of(self, loss: StepLoss, gradients: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """Return a loss and its gradient as :meth:`gradients` does."""
         flat = self._read.flat(gradients, room_for(self.ranks, len(self._columns)))
         return flat, torch.stack([figure.detach() for figure in (loss.total, *loss.terms)])
@@ -205,16 +214,23 @@ class TorchStepper:
     def loss(self, samples: Samples, weights: Tensor, tensors: Mapping[str, Tensor] | None = None) -> Loss:
         """Return the loss of some samples with weights float32[B], by the model's parameters or those given."""
         held = self.model.tensors if tensors is None else tensors
-        normalised = self.model.normalise(samples.observations)
-        logits = self._evaluate(self.model.logits, normalised, samples.described, held, samples.actor_memory)
-        if self.algorithm.needs_critic:
-            values = self._evaluate(self.model.values, normalised, held, samples.critic_memory)
-        else:
-            values = normalised.new_empty(0)
+        logits, values = self._outputs(samples, held)
         log_std = held.get(LOG_STD, self.model.log_std)
         evaluated = self.model.distribution(logits, log_std, *samples.choices)
         # Tensors, and not numbers: torch's compiler would compile anew for each of their values.
         return self.algorithm.loss(PolicyOutputs(logits, *evaluated, values), samples, weights, self._coefficients)
+
+    def _loss_with_slopes(self, samples: Samples, weights: Tensor) -> StepLoss:
+        """Return the loss of some samples, and its derivatives by the networks' outputs."""
+        return one_choice.loss_with_slopes(*self._outputs(samples, self.leaves), samples, weights, self._coefficients)
+
+    def _outputs(self, samples: Samples, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Return the actor's outputs and values, float32[0] without a critic."""
+        normalised = self.model.normalise(samples.observations)
+        logits = self._evaluate(self.model.logits, normalised, samples.described, tensors, samples.actor_memory)
+        if not self.algorithm.needs_critic:
+            return logits, normalised.new_empty(0)
+        return logits, self._evaluate(self.model.values, normalised, tensors, samples.critic_memory)
 
     def _evaluate(self, network: Callable[..., Tensor], *inputs: Any) -> Tensor:
         """Return a network's outputs; with checkpointing, the backward pass computes its activations again."""
