@@ -116,7 +116,7 @@ class Updater:
     def compile(self) -> float:
         """Compile what updates need, or load it; return the seconds it took."""
         begin = time.perf_counter()
-        self.stepper.compile()
+        self.runner.note(self.stepper.compile())
         compile_advantages()
         return time.perf_counter() - begin
 

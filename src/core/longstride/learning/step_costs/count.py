@@ -18,6 +18,7 @@ from longstride.learning.steps.clipped_adam import ClippedAdam
 from longstride.learning.steps.interface import UpdateSettings
 from longstride.learning.steps.torch_step import TorchStepper
 from longstride.policies.batched_forward import build_step
+from longstride.policies.card_spec import card_spec
 from longstride.policies.families.torch_families import TORCH_FAMILIES
 from longstride.policies.memory import Memory
 from longstride.policies.networks import ActorCritic
@@ -47,14 +48,15 @@ class GradientCosts(NamedTuple):
 
 
 @cache
-def count_gradient(spec: PolicySpec, half: bool, checkpointing: bool) -> GradientCosts:
-    """Return the costs of a microbatch's gradient, in half precision or not.
+def count_gradient(spec: PolicySpec, half: bool, checkpointing: bool, on_card: bool = False) -> GradientCosts:
+    """Return the costs of a microbatch's gradient, in half precision or not, as a GPU computes it or a CPU.
 
     With ``checkpointing`` the backward pass computes activations again.
     """
+    spec = card_spec(spec) if on_card else spec
 
     def counted(steps: int) -> GradientCosts:
-        return _gradient(spec, sizes_for(spec, steps), half, checkpointing)
+        return _gradient(spec, sizes_for(spec, steps), half, checkpointing, on_card)
 
     if not TORCH_FAMILIES[spec.family.name].loops:
         return counted(spec.chunk)
@@ -64,9 +66,9 @@ def count_gradient(spec: PolicySpec, half: bool, checkpointing: bool) -> Gradien
     return GradientCosts(eager, line.total(few.compiled, more.compiled))
 
 
-def _gradient(spec: PolicySpec, sizes: Sizes, half: bool, checkpointing: bool) -> GradientCosts:
+def _gradient(spec: PolicySpec, sizes: Sizes, half: bool, checkpointing: bool, on_card: bool = False) -> GradientCosts:
     """Return the same, counted with some samples."""
-    stepper = _stepper(spec, sizes, half, checkpointing, _NoAdam)
+    stepper = _stepper(spec, sizes, half, checkpointing, _NoAdam, on_card)
     rollout, indices, weights = new_samples(spec, sizes), *_minibatch(sizes)
     with _counter(spec, sizes, half) as counter, torch.enable_grad():
         begins: list[int] = []
@@ -83,6 +85,10 @@ def _gradient(spec: PolicySpec, sizes: Sizes, half: bool, checkpointing: bool) -
     [begin] = begins
     compiled = fused(counter.operations[begin:end])
     outside = (*counter.operations[:begin], *counter.operations[end:])
+    if stepper.has_slopes:  # which torch's compiler is not given
+        stepper.use_loss(None)
+        with _counter(spec, sizes, half) as counter, torch.enable_grad():
+            stepper.microbatch_gradient(rollout, indices, weights)
     return GradientCosts(Costs(total(counter.operations), _peaks(counter.alive)), total(outside).plus(compiled))
 
 
@@ -95,9 +101,10 @@ class StepCosts(NamedTuple):
 
 @cache
 def count_step(spec: PolicySpec, half: bool) -> StepCosts:
-    """Return the costs of a step beside its gradients: copies of parameters, clipping, Adam, its report."""
+    """Return the costs of a step on a GPU beside its gradients: copies of parameters, clipping, Adam, its report."""
+    spec = card_spec(spec)
     sizes = sizes_for(spec, spec.chunk)
-    stepper = _stepper(spec, sizes, half, False)
+    stepper = _stepper(spec, sizes, half, False, on_card=True)
     found, other = (
         (torch.zeros_like(stepper.model.flat), torch.zeros(1 + len(_PPO.terms), device=sizes.device)) for _ in range(2)
     )
@@ -161,7 +168,12 @@ class _NoAdam:
 
 
 def _stepper(
-    spec: PolicySpec, sizes: Sizes, half: bool, checkpointing: bool, optimizer: Any = ClippedAdam
+    spec: PolicySpec,
+    sizes: Sizes,
+    half: bool,
+    checkpointing: bool,
+    optimizer: Any = ClippedAdam,
+    on_card: bool = False,
 ) -> TorchStepper:
     """Return a stepper of a policy whose parameters are zeros."""
     settings = UpdateSettings(
@@ -174,7 +186,7 @@ def _stepper(
         precision="bf16" if half else "fp32",
         checkpointing=checkpointing,
     )
-    return TorchStepper(ActorCritic(spec, sizes.device), _PPO, settings, new_optimizer=optimizer)
+    return TorchStepper(ActorCritic(spec, sizes.device, on_card=on_card), _PPO, settings, new_optimizer=optimizer)
 
 
 def _minibatch(sizes: Sizes) -> tuple[Tensor, Tensor]:

@@ -9,7 +9,6 @@ from longstride.hardware.planning.second_gpu import SecondGpu, second_gpu
 from longstride.hardware.planning.work import Work
 from longstride.hardware.types import Execution, Gpu
 from longstride.learning.step_costs.work import update_work
-from longstride.policies.card_spec import card_spec
 from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec import PolicySpec
 
@@ -41,7 +40,7 @@ def predict_update(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, 
     half, card = plan.precision != "fp32", card_of(gpu) if gpu else None
     if card is None:
         return Prediction(plan.executions[0], None, {}, {})
-    sizes = card_spec(spec), half, samples, plan.batch_size, plan.microbatch, epochs
+    sizes = spec, half, samples, plan.batch_size, plan.microbatch, epochs
     works = {e: update_work(*sizes, e, plan.gradient_checkpointing) for e in plan.executions}
     seconds = {e: _seconds(work, card, plan) for e, work in works.items()}
     by_execution = {execution: roofline.update_seconds(times) for execution, times in seconds.items()}

@@ -35,7 +35,7 @@ def step_work(
 
 def _part(spec: PolicySpec, half: bool, execution: Execution, checkpointing: bool) -> Operations:
     """Return the costs of a microbatch."""
-    costs = count_gradient(spec, half, checkpointing)
+    costs = count_gradient(spec, half, checkpointing, on_card=True)
     return costs.compiled if execution in COMPILED_BY_TORCH else costs.eager.total
 
 

@@ -17,7 +17,8 @@ from longstride.learning.schedule import Coefficients
 from longstride.learning.steps.clipped_adam import ClippedAdam
 from longstride.learning.steps.interface import RATIO_ERROR, TOTAL, UpdateSettings
 from longstride.learning.steps.loss_slopes import one_choice
-from longstride.learning.steps.loss_slopes.one_choice import StepLoss
+from longstride.learning.steps.loss_slopes.choose import figures_on
+from longstride.learning.steps.loss_slopes.one_choice import Compute, StepLoss
 from longstride.learning.steps.step_parameters import StepParameters
 from longstride.learning.torch_settings import grad_scaler
 from longstride.policies.networks import ActorCritic
@@ -56,6 +57,7 @@ class TorchStepper:
         self._columns = (TOTAL, *algorithm.terms)
         self._is_maximum = torch.tensor([name == RATIO_ERROR for name in self._columns], device=self.device)
         self._other_loss: LossFunction | None = None
+        self._figures: Compute = one_choice.figures_of
         self.has_slopes = model.on_card and one_choice.fits(model.spec, algorithm)
         self.set_coefficients(Coefficients(1.0, algorithm.coefficients))
         self.use_precision(settings.precision)
@@ -63,8 +65,12 @@ class TorchStepper:
     def _scalar(self, number: float) -> Tensor:
         return torch.tensor(number, dtype=torch.float32, device=self.device)
 
-    def compile(self) -> None:
-        """Do nothing: torch has its kernels."""
+    def compile(self) -> str:
+        """Compile a kernel for the loss where there is one; return a sentence if it does not work."""
+        if not self.has_slopes:
+            return ""
+        self._figures, problem = figures_on(self.device)
+        return problem
 
     def use_precision(self, precision: Precision) -> None:
         """Compute the next steps in another number format."""
@@ -194,7 +200,7 @@ class TorchStepper:
         leaves = [self.leaves[name] for name in self._names]
         if not loss.slopes:
             return torch.autograd.grad(self.scaler.scale(loss.total), leaves)
-        slopes: Any = self.scaler.scale(loss.slopes)  # type: ignore[arg-type]
+        slopes: Any = self.scaler.scale(loss.slopes)
         return torch.autograd.grad(loss.outputs, leaves, slopes)
 
     def report_of(self, loss: StepLoss, gradients: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
@@ -222,7 +228,8 @@ class TorchStepper:
 
     def _loss_with_slopes(self, samples: Samples, weights: Tensor) -> StepLoss:
         """Return the loss of some samples, and its derivatives by the networks' outputs."""
-        return one_choice.loss_with_slopes(*self._outputs(samples, self.leaves), samples, weights, self._coefficients)
+        outputs = self._outputs(samples, self.leaves)
+        return one_choice.loss_with_slopes(*outputs, samples, weights, self._coefficients, self._figures)
 
     def _outputs(self, samples: Samples, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Return the actor's outputs and values, float32[0] without a critic."""

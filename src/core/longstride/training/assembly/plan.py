@@ -26,7 +26,6 @@ from longstride.learning.step_costs.update_memory import (
 from longstride.learning.step_costs.work import ByPrecision, step_launches
 from longstride.learning.steps.cpu_kernels.stepper import unsupported
 from longstride.learning.torch_settings import apply_allocator, apply_global_settings
-from longstride.policies.card_spec import card_spec
 from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec import PolicySpec
 from longstride.text import format_bytes
@@ -214,7 +213,7 @@ def update_memory(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, i
     collects = plan.collect_on == "gpu"
     workspace, workers = (workspace_bytes(gpu.capability, collects), 1) if gpu else (0, plan.update_threads)
     return estimate_memory(
-        card_spec(spec) if gpu else spec,
+        spec,
         plan.precision != "fp32",
         samples,
         plan.batch_size,

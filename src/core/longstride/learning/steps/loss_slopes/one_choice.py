@@ -9,6 +9,7 @@ their logarithms, the entropy H, and the weight w of a sample:
 The definitions are those of :mod:`longstride.learning.algorithms.ppo` and :mod:`longstride.policies.distributions`.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -50,6 +51,10 @@ class Figures(NamedTuple):
     by_values: Tensor
 
 
+Compute = Callable[[Tensor, Tensor, Samples, Tensor, PpoCoefficients], Figures]
+"""A function like :func:`figures_of`."""
+
+
 def fits(spec: PolicySpec, algorithm: Algorithm) -> bool:
     """Return whether these are the loss and the actions of an algorithm and a policy."""
     one_choice = isinstance(spec.action_space, Discrete) and not spec.scores_actions
@@ -57,11 +62,19 @@ def fits(spec: PolicySpec, algorithm: Algorithm) -> bool:
 
 
 def loss_with_slopes(
-    logits: Tensor, values: Tensor, samples: Samples, weights: Tensor, coefficients: PpoCoefficients
+    logits: Tensor,
+    values: Tensor,
+    samples: Samples,
+    weights: Tensor,
+    coefficients: PpoCoefficients,
+    compute: Compute | None = None,
 ) -> StepLoss:
-    """Return the loss of samples with weights float32[B], for logits float32[B, n] and values float32[B], or none."""
+    """Return the loss of samples with weights float32[B], for logits float32[B, n] and values float32[B], or none.
+
+    ``compute`` is another implementation of :func:`figures_of`.
+    """
     with torch.no_grad():
-        figures = figures_of(logits.detach(), values.detach(), samples, weights, coefficients)
+        figures = (compute or figures_of)(logits.detach(), values.detach(), samples, weights, coefficients)
         sums = figures.sums * _signs(logits.device)[: len(figures.sums)]
         policy_loss, entropy, approx_kl, clip_fraction, *value_loss = sums.unbind()
         policy = PolicyTerms(policy_loss, entropy, approx_kl, clip_fraction, figures.ratio_error)
