@@ -120,12 +120,18 @@ class ActorCritic(nn.Module):
         """
         return self._forward("critic", normalised, tensors, memory).squeeze(-1)
 
-    def logits_and_states(
-        self, normalised: Tensor, tensors: Mapping[str, Tensor], memory: Memory, after: Steps
-    ) -> tuple[Tensor, Tensor]:
-        """Return what :meth:`logits` does without action features, and float32[N, S], the states after some steps."""
-        hidden, states = self._hidden("actor", normalised, self.layers("actor", tensors)[:-1], memory, after)
-        return self._head("actor", hidden, tensors), states
+    def step(self, normalised: Tensor, tensors: Mapping[str, Tensor], memory: Memory) -> Tensor:
+        """Return what :meth:`logits` does without action features for single steps, and replace the states.
+
+        They are such as :attr:`longstride.policies.families.torch_family.TorchFamily.in_place` keeps.
+        """
+        layers, rows = self.layers("actor", tensors)[:-1], torch.arange(len(normalised), device=normalised.device)
+        if self._family.in_place is not None:
+            inputs = HiddenInputs(self.spec, normalised, layers, self.activation, memory)
+            return self._head("actor", self._family.in_place.step(inputs), tensors)
+        hidden, states = self._hidden("actor", normalised, layers, memory, Steps(rows, torch.zeros_like(rows)))
+        memory.states.copy_(states)
+        return self._head("actor", hidden, tensors)
 
     def values_and_states(self, normalised: Tensor, memory: Memory, after: Steps) -> tuple[Tensor, Tensor]:
         """Return what :meth:`values` does, and float32[N, S], the critic's states after some steps."""

@@ -144,17 +144,16 @@ def count_answers(spec: PolicySpec) -> Operations:
 
     Copies over the bus are operations that move nothing in the card's memory.
     """
-    sizes = sizes_for(spec, spec.chunk)
-    step = build_step(spec, torch.zeros(layout_of(spec).actor_size, device=sizes.device), sizes.units)
+    sizes = sizes_for(spec, 1)
+    step = build_step(spec, torch.zeros(layout_of(spec).actor_size, device=sizes.device))
     observations, states = (
         torch.zeros(sizes.units, n, device=sizes.device) for n in (spec.observation_size, spec.state_size)
     )
     begins = torch.zeros(sizes.units, 1, dtype=torch.bool, device=sizes.device)
-    with _counter(spec, sizes, half=False) as counter, torch.no_grad():
+    with OperationCounter({sizes.units: 1.0}, half=False) as counter, torch.no_grad():
         step(observations, begins, states)
-    states_to_their_place = [Cost(traffic=Amount(8.0 * spec.state_size))] * spec.has_memory
     copies = [Cost()] * (2 + spec.has_memory)  # observations and outputs; the beginnings of episodes
-    return total(counter.operations).plus(Operations.of([*states_to_their_place, *copies]))
+    return total(counter.operations).plus(Operations.of(copies))
 
 
 class _NoAdam:

@@ -106,6 +106,8 @@ class OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         written += [x for place in _WRITTEN.get(name, ()) for x in args[place]]
         if name == "index_select":  # reads only the chosen rows
             given = written
+        elif name == "scatter_":  # writes only the chosen places
+            given = written = _tensors(args[3:])
         elif name in _COPIES:
             given = _tensors((args[1:],))
         flops = self._amount(_FLOPS[packet](*args, **kwargs, out_val=result)) if packet in _FLOPS else None
