@@ -19,6 +19,7 @@ from benchmarks.gpu_report import (
     capture_failure,
     command,
     constants,
+    counts,
     gpu_tests,
     machine,
     memory,
@@ -343,6 +344,20 @@ def test_a_step_is_profiled_on_the_cpu(tmp_path):
     assert all(0.0 < step[part] < step["ms"] for part in ("feature_ms", "observation_product_ms"))
     assert len(kept["products"]) == 8 and all(row["ms"] > 0.0 for row in kept["products"])
     assert any("aten::addmm" in line for line in profile_step.lines(kept))
+
+
+def test_steps_are_counted_before_and_after(tmp_path):
+    """The fake card counts the same launches (tests/learning/test_fake_card.py), but for the upload of indices."""
+    figures = counts.measure(small(tmp_path))
+    found = {(row["samples"], row["precision"], row["way"]): row for row in figures["rows"]}
+    assert len(found) == 2 * 2 * 3
+    for (samples, precision, _), row in found.items():
+        before, after, compiled = (found[samples, precision, way] for way in counts.WAYS)
+        assert row["products"] == 22
+        assert compiled["launches"] < after["launches"] < before["launches"]
+        assert compiled["bytes"] < after["bytes"] < before["bytes"]
+        assert before["launches"] - after["launches"] == 40
+    assert len(counts.lines(figures)) == 2 + len(found)
 
 
 def test_the_trace_of_a_gpu():
