@@ -7,12 +7,12 @@ pytestmark = [needs_a_compiler, pytest.mark.slow]
 
 SPACES, PRECISIONS = ("discrete", "choices", "gaussian", "squashed"), ("fp32", "bf16", "fp16")
 LAUNCHES = {
-    **{"discrete fp32": 109, "discrete bf16": 117, "discrete fp16": 136},
+    **{"discrete fp32": 108, "discrete bf16": 115, "discrete fp16": 134},
     **{"choices fp32": 195, "choices bf16": 203, "choices fp16": 221},
     **{"gaussian fp32": 148, "gaussian bf16": 156, "gaussian fp16": 174},
     **{"squashed fp32": 183, "squashed bf16": 191, "squashed fp16": 209},
-    **{"desk fp32": 126, "desk bf16": 134, "desk fp16": 153},
-    **{f"discrete {kind} in microbatches": n for kind, n in (("fp32", 291), ("bf16", 313), ("fp16", 338))},
+    **{"desk fp32": 119, "desk bf16": 126, "desk fp16": 145},
+    **{f"discrete {kind} in microbatches": n for kind, n in (("fp32", 288), ("bf16", 307), ("fp16", 332))},
     **{f"choices {kind} in microbatches": n for kind, n in (("fp32", 549), ("bf16", 571), ("fp16", 593))},
     **{f"gaussian {kind} in microbatches": n for kind, n in (("fp32", 408), ("bf16", 430), ("fp16", 452))},
     **{f"squashed {kind} in microbatches": n for kind, n in (("fp32", 513), ("bf16", 535), ("fp16", 557))},
@@ -46,9 +46,11 @@ def test_the_card_computes_what_the_cpu_does(updates, case):
     """Number formats are the same on both, so only a capture's slots and the order of sums may differ.
 
     A scan over the steps of a chunk has another order on the CPU, which half precision enlarges. The CPU's steps
-    differentiate by autograd, which rounds in another order; Adam's first steps make much of gradients near 0.
+    differentiate by autograd, which rounds in another order, and the gradients of biases to half precision; Adam's
+    first steps make much of gradients near 0. So gradients are compared in test_mlp_gradient.py.
     """
-    largest = 2e-3 if case.startswith(("memory bf16", "memory fp16", "desk fp16")) else 1e-5
+    in_half = "bf16" in case or "fp16" in case or case in ("penalised", "groups of 2")
+    largest = 2e-3 if in_half and not case.startswith(("choices", "gaussian", "squashed")) else 1e-5
     assert updates[case]["difference"] < largest
     assert updates[case]["report"]["skipped_steps"] == 0
     assert updates[case]["report"]["model_transfers"] == 2

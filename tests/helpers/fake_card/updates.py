@@ -124,6 +124,7 @@ def updated(model, trajectories, device, changes, card):
     algorithm = Grpo(group, coefficients) if group else Ppo(0.9, coefficients)
     updater = Updater(copy, torch.device(device), algorithm, settings)
     updater.stepper.loss_of = watched(updater.stepper.loss_of)
+    updater.stepper._slopes_of = watched(updater.stepper._slopes_of)
     phases, seen = {}, {}
     FORMATS.clear()
     if card is not None:

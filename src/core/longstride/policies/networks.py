@@ -78,6 +78,11 @@ class ActorCritic(nn.Module):
         return number.isdigit() and int(number) < len(self.layers(part)) - 1
 
     @property
+    def has_plain_layers(self) -> bool:
+        """Whether each hidden layer is a product with an activation, and nothing else is between them."""
+        return self._family.plain_layers
+
+    @property
     def log_std(self) -> Tensor:
         """float32[numbers], the logarithms of a Gaussian policy's standard deviations; empty for other policies."""
         return self.tensors.get(LOG_STD, self.flat[:0])
@@ -106,10 +111,14 @@ class ActorCritic(nn.Module):
             return scores(logits, features, {**self.tensors, **(tensors or {})}, self.activation)
         if self.spec.action_features == 0 or features is None:
             return logits
-        weights = (self.tensors if tensors is None else tensors)[FEATURE_WEIGHTS]
-        return logits + (features * weights).sum(
-            dim=-1
-        )  # as a product of matrices with few columns it is slow on a GPU
+        return self.weigh_features(logits, features, self.tensors if tensors is None else tensors)
+
+    def weigh_features(self, logits: Tensor, features: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return float32[B, outputs], the outputs of the actor's layers with the weighed features of the actions."""
+        if self.spec.action_features == 0:
+            return logits
+        # as a product of matrices with few columns it is slow on a GPU
+        return logits + (features * tensors[FEATURE_WEIGHTS]).sum(dim=-1)
 
     def values(
         self, normalised: Tensor, tensors: Mapping[str, Tensor] | None = None, memory: Memory | None = None

@@ -29,6 +29,7 @@ _ATTENTION = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _FLOPS = {
     **flop_registry,
     _ATTENTION: sdpa_flop,
+    torch.ops.aten._addmm_activation: flop_registry[torch.ops.aten.addmm],
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: sdpa_backward_flop,
 }
 """Torch's formulas for products of matrices; it does not list its attention on the CPU."""
@@ -94,7 +95,7 @@ class OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Run an operation and count it."""
         packet, kwargs = func._overloadpacket, kwargs or {}
         name = packet.__name__
-        given = _tensors((args, kwargs.values()))
+        given = _tensors((args, [value for place, value in kwargs.items() if place != "out"]))
         for x in given:
             self._number(x)
         result = self._run(func, name, args, kwargs)

@@ -43,14 +43,18 @@ class StepParameters:
         if self._copies:
             torch._foreach_copy_(self._copies, self._sources)
 
+    def new_flat(self, room: int = 0) -> Tensor:
+        """Return room for gradients as :meth:`flat` has them."""
+        new = self._model.flat.new_zeros if self._model.layout.has_gaps else self._model.flat.new_empty
+        return new(len(self._model.flat) + room)
+
     @torch.no_grad()
     def flat(self, gradients: Sequence[Tensor], room: int = 0) -> Tensor:
         """Return the gradients by the leaves in the layout of the model, and room for more numbers behind them.
 
         Gaps between the parameters of a part are 0; other places, and the room, hold any numbers.
         """
-        new = self._model.flat.new_zeros if self._model.layout.has_gaps else self._model.flat.new_empty
-        flat = new(len(self._model.flat) + room)
+        flat = self.new_flat(room)
         for dtype in {gradient.dtype for gradient in gradients}:
             named = [(name, g) for name, g in zip(self._names, gradients, strict=True) if g.dtype == dtype]
             targets = [self._model.layout.view(flat, name) for name, _ in named]

@@ -1,6 +1,7 @@
 """One minibatch step by torch: forward, loss, backward in microbatches; clip; optimiser."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -19,6 +20,7 @@ from longstride.learning.steps.interface import RATIO_ERROR, TOTAL, UpdateSettin
 from longstride.learning.steps.loss_slopes import one_choice
 from longstride.learning.steps.loss_slopes.choose import figures_on
 from longstride.learning.steps.loss_slopes.one_choice import Compute, StepLoss
+from longstride.learning.steps.mlp_gradient import Gathered, MlpGradient
 from longstride.learning.steps.step_parameters import StepParameters
 from longstride.learning.torch_settings import grad_scaler
 from longstride.policies.networks import ActorCritic
@@ -59,6 +61,8 @@ class TorchStepper:
         self._other_loss: LossFunction | None = None
         self._figures: Compute = one_choice.figures_of
         self.has_slopes = model.on_card and one_choice.fits(model.spec, algorithm)
+        by_hand = self.has_slopes and model.has_plain_layers and not settings.checkpointing
+        self._by_hand = MlpGradient(model, parts) if by_hand else None
         self.set_coefficients(Coefficients(1.0, algorithm.coefficients))
         self.use_precision(settings.precision)
 
@@ -180,8 +184,16 @@ class TorchStepper:
 
     def microbatch_gradient(self, rollout: Samples, indices: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Return the gradient of one microbatch and its report; see :meth:`gradients`."""
-        loss = self.loss_of(rollout, indices, weights)
-        return self.report_of(loss, self.gradients_of(loss))
+        if self._by_hand is None or self._other_loss is not None:
+            loss = self.loss_of(rollout, indices, weights)
+            return self.report_of(loss, self.gradients_of(loss))
+
+        def gather() -> Gathered:
+            samples, of_steps = _gathered(rollout, indices, weights)
+            return samples, partial(self._slopes_of, samples, of_steps)
+
+        flat, loss = self._by_hand.gradient(self._read, gather, self.scaler, room_for(self.ranks, len(self._columns)))
+        return flat, self._figures_of(loss)
 
     def loss_of(self, rollout: Samples, indices: Tensor, weights: Tensor) -> StepLoss:
         """Return the loss of one microbatch."""
@@ -206,7 +218,11 @@ class TorchStepper:
     def report_of(self, loss: StepLoss, gradients: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """Return a loss and its gradient as :meth:`gradients` does."""
         flat = self._read.flat(gradients, room_for(self.ranks, len(self._columns)))
-        return flat, torch.stack([figure.detach() for figure in (loss.total, *loss.terms)])
+        return flat, self._figures_of(loss)
+
+    def _figures_of(self, loss: StepLoss) -> Tensor:
+        """Return float32[1 + terms], the total loss and its terms."""
+        return torch.stack([figure.detach() for figure in (loss.total, *loss.terms)])
 
     def apply(self, gradient: Tensor, report: Tensor) -> Tensor:
         """Clip the gradient and step; return the report with 1 where the step was skipped."""
@@ -228,8 +244,11 @@ class TorchStepper:
 
     def _loss_with_slopes(self, samples: Samples, weights: Tensor) -> StepLoss:
         """Return the loss of some samples, and its derivatives by the networks' outputs."""
-        outputs = self._outputs(samples, self.leaves)
-        return one_choice.loss_with_slopes(*outputs, samples, weights, self._coefficients, self._figures)
+        return self._slopes_of(samples, weights, *self._outputs(samples, self.leaves))
+
+    def _slopes_of(self, samples: Samples, weights: Tensor, logits: Tensor, values: Tensor) -> StepLoss:
+        """Return the same for such outputs."""
+        return one_choice.loss_with_slopes(logits, values, samples, weights, self._coefficients, self._figures)
 
     def _outputs(self, samples: Samples, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Return the actor's outputs and values, float32[0] without a critic."""

@@ -101,4 +101,5 @@ class TorchFamily:
     initialise: Callable[[FirstLayer], None] = _draw  # draws a hidden layer behind the first one, without gradients
     export: FamilyExport | None = None  # None: it cannot be exported
     in_place: InPlace | None = None  # a faster way for single steps; None: new states are made and copied
+    plain_layers: bool = False  # whether hidden layers are products with an activation, one after the other
     loops: bool = False  # whether it takes the steps of a chunk one after the other, each with operations of its own
