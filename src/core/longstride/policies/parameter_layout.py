@@ -56,7 +56,8 @@ class ParameterLayout:
         """Whether there are places between the parameters of a part that no parameter has."""
         parts = [self.slice_of(part) for part in ("actor", "critic")]
         used = sum(prod(self.shapes[name]) for part in ("actor", "critic") for name in self.names(part))
-        return used < sum(part.stop - part.start for part in parts)
+        held: int = sum(part.stop - part.start for part in parts)
+        return used < held
 
     def names(self, part: str) -> list[str]:
         """Return the names of the parameters of ``"actor"`` or ``"critic"``, which lie one after another."""
