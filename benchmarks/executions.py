@@ -160,7 +160,7 @@ class Side:
             "longest": max(times),
             "ratio": median(times) / median(eager._times) if self._times and eager._times else None,
             "preparation": self.preparation,
-            "predicted": 1e3 * max(predicted.values()) if predicted else None,
+            "predicted": 1e3 * predicted["operations"] if predicted else None,
         }
 
 

@@ -80,6 +80,7 @@ CARTPOLE = ("--simulator", "cartpole", "--target-kl", "0", "--training-episodes"
 
 PARTS = (
     Part("machine", "Imports, compiler and copies over the bus", 60, _HERE + "machine", needs_gpu=False),
+    Part("counts", "Launches, products and bytes of a step, counted", 60, _HERE + "counts", needs_gpu=False),
     _training(
         *("kernels", "Kernels of the CPU: compiled before anything is timed", 240),
         *("--num-envs", "1", "--num-epochs", "1", "--target-kl", "0", "--training-episodes", "1"),

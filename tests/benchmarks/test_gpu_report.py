@@ -19,6 +19,7 @@ from benchmarks.gpu_report import (
     capture_failure,
     command,
     constants,
+    counts,
     gpu_tests,
     machine,
     memory,
@@ -257,7 +258,8 @@ def test_make_gpu_without_a_gpu(tmp_path):
     found = json.loads((directory / "gpu_report.json").read_text())["parts"]
     assert list(found) == list(BY_NAME)
     assert found["machine"]["state"] == "done", found["machine"]
-    assert {result["state"] for name, result in found.items() if name != "machine"} == {"skipped"}
+    assert found["counts"]["state"] == "done", found["counts"]
+    assert {result["state"] for name, result in found.items() if BY_NAME[name].needs_gpu} == {"skipped"}
     imported = {row["module"]: row["problem"] for row in found["machine"]["figures"]["imports"]}
     assert imported["longstride.learning.updater"] == ""
     text = (directory / "gpu_report.md").read_text()
@@ -343,6 +345,20 @@ def test_a_step_is_profiled_on_the_cpu(tmp_path):
     assert all(0.0 < step[part] < step["ms"] for part in ("feature_ms", "observation_product_ms"))
     assert len(kept["products"]) == 8 and all(row["ms"] > 0.0 for row in kept["products"])
     assert any("aten::addmm" in line for line in profile_step.lines(kept))
+
+
+def test_steps_are_counted_before_and_after(tmp_path):
+    """The fake card counts the same launches (tests/learning/test_fake_card.py), but for the upload of indices."""
+    figures = counts.measure(small(tmp_path))
+    found = {(row["samples"], row["precision"], row["way"]): row for row in figures["rows"]}
+    assert len(found) == 2 * 2 * 3
+    for (samples, kind, _), row in found.items():
+        before, after, compiled = (found[samples, kind, way] for way in counts.WAYS)
+        assert row["products"] == 22
+        assert compiled["launches"] < after["launches"] < before["launches"]
+        assert max(compiled["bytes"], after["bytes"]) < before["bytes"]
+        assert before["launches"] - after["launches"] == {"bf16": 48, "fp32": 47}[kind]
+    assert len(counts.lines(figures)) == 2 + len(found)
 
 
 def test_the_trace_of_a_gpu():

@@ -57,6 +57,9 @@ def test_the_lines_of_a_plan(capsys):
     flags = ["--mode", "plan", "--gpu", "RTX 3080", "--num-envs", "512"]
     assert ["longstride", *flags] in commands(PLAN)
     assert_printed(quoted, output_of(capsys, *flags))
+    (quoted,) = blocks(PLAN, 'text title="Output for the guide"')
+    (flags,) = [each[1:] for each in commands(PLAN) if "large_transformer" in each and "--gpu" in each]
+    assert_printed(quoted, output_of(capsys, *flags))
     (quoted,) = blocks(page("explanation/predictions.md"), 'text title="Lines of the plan"')
     assert_printed(quoted, output_of(capsys, "--mode", "plan", "--device", "cpu", "--verbose"))
 

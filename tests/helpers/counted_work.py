@@ -34,7 +34,7 @@ class CountedWork(TorchDispatchMode):
         if name in VIEWS or "profiler" in str(func):
             return result
         self.launches += 1
-        arguments = args[1:] if name in COPIES else (args, kwargs)
+        arguments = args[1:] if name in COPIES else (args, {k: v for k, v in (kwargs or {}).items() if k != "out"})
         read = {id(x): x for x in tree_leaves(arguments) if isinstance(x, torch.Tensor)}.values()
         written = [x for x in tree_leaves(result) if isinstance(x, torch.Tensor)]
         written += [x for i in WRITTEN.get(name, ()) for x in args[i]]

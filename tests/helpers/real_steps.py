@@ -36,9 +36,14 @@ def rollout_of(shape, samples, device="cpu"):
     return Samples(**columns, values=torch.zeros(samples)).map(lambda column: column.to(device))
 
 
-def prepared_step(shape, precision, samples, microbatch, activation="relu", device="cpu", checkpointing=False):
-    """Return a stepper that has taken a step, and what its next one needs: rollout, indices and weights."""
-    model = ActorCritic(replace(shape, activation=activation))
+def prepared_step(
+    shape, precision, samples, microbatch, activation="relu", device="cpu", checkpointing=False, on_card=False
+):
+    """Return a stepper that has taken a step, and what its next one needs: rollout, indices and weights.
+
+    With ``on_card`` it steps as on a GPU, on the CPU.
+    """
+    model = ActorCritic(replace(shape, activation=activation), on_card=on_card)
     initialise(model, "xavier_uniform", torch.Generator().manual_seed(0))
     if device != "cpu":
         on_device = ActorCritic(replace(shape, activation=activation), device)
@@ -46,7 +51,7 @@ def prepared_step(shape, precision, samples, microbatch, activation="relu", devi
             on_device.flat.copy_(model.flat)
         model = on_device
     stepper = toy_stepper(model, microbatch=microbatch, precision=precision, checkpointing=checkpointing)
-    rollout = rollout_of(shape, samples, device)
+    rollout = rollout_of(model.spec, samples, device)
     indices = torch.arange(samples, device=device)
     weights = torch.full((samples,), 1 / samples, device=device)
     stepper.step(rollout, indices, weights)

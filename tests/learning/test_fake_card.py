@@ -7,17 +7,17 @@ pytestmark = [needs_a_compiler, pytest.mark.slow]
 
 SPACES, PRECISIONS = ("discrete", "choices", "gaussian", "squashed"), ("fp32", "bf16", "fp16")
 LAUNCHES = {
-    **{"discrete fp32": 149, "discrete bf16": 159, "discrete fp16": 177},
-    **{"choices fp32": 195, "choices bf16": 205, "choices fp16": 223},
-    **{"gaussian fp32": 148, "gaussian bf16": 158, "gaussian fp16": 176},
-    **{"squashed fp32": 183, "squashed bf16": 193, "squashed fp16": 211},
-    **{"desk fp32": 167, "desk bf16": 177, "desk fp16": 195},
-    **{f"discrete {kind} in microbatches": n for kind, n in (("fp32", 411), ("bf16", 439), ("fp16", 461))},
-    **{f"choices {kind} in microbatches": n for kind, n in (("fp32", 549), ("bf16", 577), ("fp16", 599))},
-    **{f"gaussian {kind} in microbatches": n for kind, n in (("fp32", 408), ("bf16", 436), ("fp16", 458))},
-    **{f"squashed {kind} in microbatches": n for kind, n in (("fp32", 513), ("bf16", 541), ("fp16", 563))},
-    "discrete fp32 with checkpointing": 156,
-    **{"memory fp32": 560, "memory bf16": 582, "memory fp16": 600, "memory fp32 in microbatches": 1647},
+    **{"discrete fp32": 108, "discrete bf16": 115, "discrete fp16": 134},
+    **{"choices fp32": 195, "choices bf16": 203, "choices fp16": 221},
+    **{"gaussian fp32": 148, "gaussian bf16": 156, "gaussian fp16": 174},
+    **{"squashed fp32": 183, "squashed bf16": 191, "squashed fp16": 209},
+    **{"desk fp32": 119, "desk bf16": 126, "desk fp16": 145},
+    **{f"discrete {kind} in microbatches": n for kind, n in (("fp32", 288), ("bf16", 307), ("fp16", 332))},
+    **{f"choices {kind} in microbatches": n for kind, n in (("fp32", 549), ("bf16", 571), ("fp16", 593))},
+    **{f"gaussian {kind} in microbatches": n for kind, n in (("fp32", 408), ("bf16", 430), ("fp16", 452))},
+    **{f"squashed {kind} in microbatches": n for kind, n in (("fp32", 513), ("bf16", 535), ("fp16", 557))},
+    "discrete fp32 with checkpointing": 116,
+    **{"memory fp32": 562, "memory bf16": 582, "memory fp16": 600, "memory fp32 in microbatches": 1651},
 }
 """Most launches of an eager step, as recorded; what is more must be worth it. docs/explanation/update-steps.md has the
 table."""
@@ -45,9 +45,12 @@ def test_every_case_is_tested(updates):
 def test_the_card_computes_what_the_cpu_does(updates, case):
     """Number formats are the same on both, so only a capture's slots and the order of sums may differ.
 
-    A scan over the steps of a chunk has another order on the CPU, which half precision enlarges.
+    A scan over the steps of a chunk has another order on the CPU, which half precision enlarges. The CPU's steps
+    differentiate by autograd, which rounds in another order, and the gradients of biases to half precision; Adam's
+    first steps make much of gradients near 0. So gradients are compared in test_mlp_gradient.py.
     """
-    largest = 1e-3 if case.startswith(("memory bf16", "memory fp16")) else 1e-5
+    in_half = "bf16" in case or "fp16" in case or case in ("penalised", "groups of 2")
+    largest = 2e-3 if in_half and not case.startswith(("choices", "gaussian", "squashed")) else 1e-5
     assert updates[case]["difference"] < largest
     assert updates[case]["report"]["skipped_steps"] == 0
     assert updates[case]["report"]["model_transfers"] == 2
@@ -97,6 +100,12 @@ def test_before_the_epochs_every_column_goes_up_before_the_host_reads(updates, c
     prepare = updates[case]["phases"]["prepare"]
     assert prepare["mixed"] == []
     assert prepare["uploads_before_first_read"] >= 6 or case == "groups of 2"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_before_the_epochs_the_host_reads_the_values_alone(updates, case):
+    """All of them at once, with the value normalisation; a penalty needs the log-probabilities, too."""
+    assert updates[case]["phases"]["prepare"]["reads"] == ["copy_", *["_to_copy"] * (case == "penalised")]
 
 
 @pytest.mark.parametrize("space", SPACES)

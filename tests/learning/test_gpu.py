@@ -23,6 +23,7 @@ from longstride.hardware.types import PlanSettings
 from longstride.learning.algorithms.interface import Samples
 from longstride.learning.device_transfer import host_allocator
 from longstride.learning.step_costs.update_memory import bytes_of_a_sample
+from longstride.learning.steps.loss_slopes.choose import figures_on
 from longstride.learning.torch_settings import apply_global_settings
 from longstride.policies.networks import ActorCritic
 
@@ -254,3 +255,11 @@ def test_a_step_that_is_not_finite_changes_no_bit_and_the_host_never_waits(devic
 def test_trajectories_lie_in_pinned_memory_for_a_card(device):
     array = host_allocator(pinned=device == "cuda")((16, 3), np.dtype(np.float32))
     assert torch.from_numpy(array).is_pinned() == (device == "cuda")
+
+
+@pytest.mark.parametrize("card", [CARD])
+def test_the_kernel_of_the_loss_computes_what_torch_does(card):
+    """On the CPU tests/learning/steps/test_loss_slopes.py runs it in Triton's interpreter."""
+    computes, problem = figures_on(torch.device(card))
+    assert problem == ""
+    assert computes.__module__.endswith("triton_choice")

@@ -45,6 +45,8 @@ def test_halves_are_padded():
 
 
 def test_outputs_and_states_are_the_models(model):
+    """To the bit, but for a step that replaces states in their place, whose sums have another order."""
+    largest = 1e-6 if model._family.in_place else 0.0
     forward = torch_forward(model, INSTANCES)
     states = torch.zeros(forward.outputs.shape[1], model.spec.state_size)
     for seed in range(3):
@@ -53,8 +55,9 @@ def test_outputs_and_states_are_the_models(model):
         memory = Memory(states, torch.from_numpy(begins)) if model.spec.has_memory else None
         with torch.no_grad():
             expected = model.logits(normalised, memory=memory).numpy()
-        assert np.array_equal(answer(forward, 1, observations, begins), expected)
-        assert np.array_equal(answer(forward, 0, observations, begins), expected), "each half has states of its own"
+        first = answer(forward, 1, observations, begins)
+        np.testing.assert_allclose(first, expected, rtol=0, atol=largest)
+        assert np.array_equal(answer(forward, 0, observations, begins), first), "each half has states of its own"
         states = torch.from_numpy(forward.states(1))
         assert not model.spec.has_memory or states.any()
 

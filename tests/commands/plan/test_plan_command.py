@@ -14,7 +14,7 @@ from helpers.setups import set_up
 
 from longstride.cli import main
 from longstride.commands.plan import time_estimate
-from longstride.commands.plan.card_use import format_use
+from longstride.commands.plan.card_use import CardUse, format_use
 from longstride.commands.plan.report import make_report
 from longstride.commands.plan.time_estimate import iterations_in
 from longstride.config import Config
@@ -62,9 +62,16 @@ def test_the_share_of_the_card_and_what_would_use_more_of_it(desk):
     lines = format_use(now, "launches", report.use[1:])
     assert lines[0].startswith("The card would compute for ")
     assert lines[0].endswith("; launches take longest (predicted).")
-    assert "larger minibatches (--batch-size 32768) " in lines[1]
+    assert lines[1].startswith("Updates alone allow ")
+    assert "larger minibatches (--batch-size 32768) " in lines[2]
     assert not any("instances" in use.change for use in make_report(set_up(Config(), desk), card).use), "they grow"
-    assert "more instances (--num-envs 4) " in lines[1] and f"for {4 * now.samples:,} samples." in lines[1]
+    assert "more instances (--num-envs 4) " in lines[2] and f"for {4 * now.samples:,} samples." in lines[2]
+
+
+def test_the_steps_that_updates_allow():
+    """1,000 samples in 10 ms, of which the card computes for a quarter."""
+    lines = format_use(CardUse("", 0.01, 1000, 0.25), "traffic", [])
+    assert lines[1] == "Updates alone allow 100,000 steps/s, and 400,000 at the card's peak (predicted)."
 
 
 def test_a_run_that_does_not_fit_has_no_share_of_the_card(desk):

@@ -145,7 +145,7 @@ def fake_card():
                 self.traffic.upload_bytes += sum(x.numel() * x.element_size() for x in on_host)
             elif to_card and not (function.is_view or name in allocations | views):
                 self.traffic.launches[name] += 1
-                if name == "addmm":  # bias, inputs, weights
+                if name in ("addmm", "_addmm_activation"):  # bias, inputs, weights
                     self.traffic.products.append((str(tensors[1].dtype), tensors[1].shape[1]))
                 if on_host:
                     self.traffic.mixed.append(name)

@@ -21,22 +21,18 @@ from longstride.rollout.trajectory import Trajectory, allocate
 from longstride.simulators.spaces import Discrete
 
 
-class Watched:
-    """Writes down the number formats of what a loss is given and returns."""
+def watched(loss_of):
+    """Return a function that writes down the number formats of a loss, its terms, and what it is computed from."""
 
-    def loss(self, outputs, samples, weights, coefficients):
-        loss = super().loss(outputs, samples, weights, coefficients)
-        tensors = {**outputs._asdict(), "total": loss.total, **loss.terms._asdict()}
+    def loss(*arguments):
+        found = loss_of(*arguments)
+        tensors = {"total": found.total, **found.terms._asdict()}
+        for k, pair in enumerate(zip(found.outputs, found.slopes, strict=True)):
+            tensors.update({f"output{k}": pair[0], f"slope{k}": pair[1]})
         FORMATS.update(f"{name} {tensor.dtype}" for name, tensor in tensors.items())
-        return loss
+        return found
 
-
-class WatchedPpo(Watched, Ppo):
-    """PPO, watched."""
-
-
-class WatchedGrpo(Watched, Grpo):
-    """GRPO, watched."""
+    return loss
 
 
 FORMATS: set[str] = set()
@@ -125,8 +121,10 @@ def updated(model, trajectories, device, changes, card):
     settings = toy_settings(UpdateSettings, epochs=EPOCHS, **{"batch_size": BATCH, "microbatch": 512, **changes})
     executor.CudaGraphs = lambda device: RecordedGraphs()
     coefficients, group = toy_algorithm().coefficients, changes.get("group_size")
-    algorithm = WatchedGrpo(group, coefficients) if group else WatchedPpo(0.9, coefficients)
+    algorithm = Grpo(group, coefficients) if group else Ppo(0.9, coefficients)
     updater = Updater(copy, torch.device(device), algorithm, settings)
+    updater.stepper.loss_of = watched(updater.stepper.loss_of)
+    updater.stepper._slopes_of = watched(updater.stepper._slopes_of)
     phases, seen = {}, {}
     FORMATS.clear()
     if card is not None:

@@ -26,9 +26,9 @@ SPECS = {
 }
 
 
-def prepared(spec, microbatch=STEPS, precision="fp32", checkpointing=False):
-    """Return a stepper that has taken a step, and the arguments of its next one."""
-    model = ActorCritic(spec)
+def prepared(spec, microbatch=STEPS, precision="fp32", checkpointing=False, on_card=False):
+    """Return a stepper that has taken a step, as on a GPU or not, and the arguments of its next one."""
+    model = ActorCritic(spec, on_card=on_card)
     initialise(model, "xavier_uniform", torch.Generator().manual_seed(0))
     stepper = toy_stepper(model, microbatch=microbatch, precision=precision, checkpointing=checkpointing)
     samples = chunked_samples(model, (STEPS,))
@@ -80,7 +80,7 @@ def test_the_bytes_of_a_scan_in_rounds(on_a_card, name):
 def counted(name, microbatch, precision, checkpointing=False):
     """Return predicted and counted work of a step; the products of action features are not predicted."""
     spec = SPECS[name]
-    stepper, arguments = prepared(spec, microbatch, precision, checkpointing)
+    stepper, arguments = prepared(spec, microbatch, precision, checkpointing, on_card=True)
     with CountedWork() as real, FlopCounterMode(display=False) as flops:
         stepper.step(*arguments)
     predicted = step_work(spec, precision != "fp32", STEPS, microbatch, checkpointing=checkpointing)

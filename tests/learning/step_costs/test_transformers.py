@@ -37,7 +37,7 @@ def test_the_bytes_of_a_step_are_little_more_than_real_ones(name, precision, che
 @pytest.mark.parametrize("name", SPECS)
 def test_the_work_of_a_step_is_what_is_counted(name, precision, checkpointing):
     spec = SPECS[name]
-    stepper, arguments = prepared(spec, STEPS, precision, checkpointing)
+    stepper, arguments = prepared(spec, STEPS, precision, checkpointing, on_card=True)
     with CountedWork() as real:
         stepper.step(*arguments)
     predicted = step_work(spec, precision != "fp32", STEPS, STEPS, checkpointing=checkpointing)
@@ -48,7 +48,7 @@ def test_the_work_of_a_step_is_what_is_counted(name, precision, checkpointing):
 def test_the_products_of_a_step_are_those_that_torch_counts():
     """Its counter does not know attention on the CPU, whose formula is left out on the other side."""
     spec = SPECS["usual"]
-    stepper, arguments = prepared(spec)
+    stepper, arguments = prepared(spec, on_card=True)
     with FlopCounterMode(display=False) as flops:
         stepper.step(*arguments)
     rows = arguments[0].chunks.rows.numel()

@@ -2,11 +2,13 @@
 
 import pytest
 
+from longstride.hardware.operations import Need
 from longstride.hardware.planning.gpu_catalog import CARDS, MODEL_FLOPS_UTILISATION, find_card
 from longstride.hardware.planning.work import Work
 from longstride.training.display.utilization import achieved, rate_mfu
 
-WORK = Work(flops=149_700 * 10**9, wide_flops=37_400 * 10**9, traffic=348 * 10**9, launches=1, steps=1, transfers=0)
+NEED = Need(flops=149_700e9, wide_flops=37_400e9, traffic=348e9)
+WORK = Work([(1, NEED)], launches=1, steps=1, transfers=0)
 """On an A40: a second of BF16, a second of FP32 (half a second of TF32), half a second of traffic."""
 
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from longstride.hardware.operations import NO_OPERATIONS, Operations
+
 Precision = Literal["bf16", "fp16", "fp32"]
 Execution = Literal["eager", "numba", "torch_compile", "graph", "torch_compile_graph"]
 """Execution of the update's steps: torch operation by operation; compiled kernels of our own, on the CPU only; compiled
@@ -82,7 +84,7 @@ class CollectionWork:
     """What the policy computes while rollouts are collected."""
 
     weights: int = 0  # numbers of the actor's matrices, each used once for an observation
-    operations: int = 0  # of a forward pass of a batch
+    answer: Operations = NO_OPERATIONS  # of a forward pass of a batch, by its rows
     row_bytes: int = 0  # bytes that cross the bus for an observation and its outputs
     problem: str = ""  # why a batch cannot answer, a phrase; empty if it can
 

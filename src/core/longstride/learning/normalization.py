@@ -1,6 +1,7 @@
 """Normalisation of observations, of rewards, and of the values that a critic learns."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -126,36 +127,43 @@ class RewardScale:
             self.carried = arrays["carried"] if episodes_continue else np.zeros_like(self.carried)
 
 
+class ValueScale(NamedTuple):
+    """The value normalisation: V = mean + std * the critic's output; mean 0 and std 1 before any returns were seen."""
+
+    mean: float
+    std: float
+
+
+NO_RETURNS_SEEN = ValueScale(0.0, 1.0)
+
+
 @torch.no_grad()
 def rescale_values(model: ActorCritic, factor: float) -> None:
     """Multiply all values of a critic, before an update whose rewards are in other units."""
-    if _has_seen_returns(model):
+    scale = ValueScale(*(model.tensors[name].item() for name in ("value_mean", "value_std")))
+    if scale != NO_RETURNS_SEEN:
         for name in ("value_mean", "value_std"):
             model.tensors[name].mul_(factor)
 
 
 @torch.no_grad()
-def renormalise_values(model: ActorCritic, returns: np.ndarray, total: Total | None = None) -> None:
-    """Move the value normalisation towards float32[N] returns and keep the critic's values unchanged.
+def renormalise_values(
+    model: ActorCritic, returns: np.ndarray, before: ValueScale, total: Total | None = None
+) -> ValueScale:
+    """Move the value normalisation towards float32[N] returns, keep the critic's values unchanged, and return it.
 
     The critic's head is rescaled (van Hasselt et al., "Learning values across many orders of magnitude", 2016,
     equation 6), so no scale of the reward has to be chosen by hand. With ``total``, which adds up float64[n] over all
-    processes, the returns are those of all of them.
+    processes, the returns are those of all of them. The host reads nothing of the device: it knows the scale before.
     """
-    tensors = model.tensors
-    mean, std = tensors["value_mean"].item(), tensors["value_std"].item()
     new_mean, new_std = map(float, mean_and_deviation(returns, total))
     new_std = max(new_std, 1e-6)
-    if _has_seen_returns(model):
-        new_mean = _MEMORY * mean + (1 - _MEMORY) * new_mean
-        new_std = _MEMORY * std + (1 - _MEMORY) * new_std
+    if before != NO_RETURNS_SEEN:
+        new_mean = _MEMORY * before.mean + (1 - _MEMORY) * new_mean
+        new_std = _MEMORY * before.std + (1 - _MEMORY) * new_std
         weight, bias = model.layers("critic")[-1]
-        weight.mul_(std / new_std)
-        bias.mul_(std).add_(mean - new_mean).div_(new_std)
-    tensors["value_mean"].fill_(new_mean)
-    tensors["value_std"].fill_(new_std)
-
-
-def _has_seen_returns(model: ActorCritic) -> bool:
-    """Return whether the value normalisation has seen returns; that of a fresh model is mean 0 and deviation 1."""
-    return not (model.tensors["value_mean"].item() == 0.0 and model.tensors["value_std"].item() == 1.0)
+        weight.mul_(before.std / new_std)
+        bias.mul_(before.std).add_(before.mean - new_mean).div_(new_std)
+    model.tensors["value_mean"].fill_(new_mean)
+    model.tensors["value_std"].fill_(new_std)
+    return ValueScale(new_mean, new_std)

@@ -20,7 +20,7 @@ class Penalty:
 
     def __init__(self, model: ActorCritic, coefficient: float) -> None:
         self._coefficient = coefficient
-        self._reference = ActorCritic(model.spec, model.flat.device)
+        self._reference = ActorCritic(model.spec, model.flat.device, on_card=model.on_card)
         with torch.no_grad():
             self._reference.flat.copy_(model.flat)
 

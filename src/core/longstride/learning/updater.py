@@ -87,7 +87,7 @@ class Updater:
     ) -> None:
         self.host, self.device, self.algorithm, self.settings = host, device, algorithm, settings
         self.ranks = ranks
-        self.model = host if device.type == "cpu" else ActorCritic(host.spec, device)
+        self.model = host if device.type == "cpu" else ActorCritic(host.spec, device, on_card=True)
         self.transfer = ModelTransfer(host, self.model)
         self.transfer.to_device()
         compiled = settings.executions == ("numba",)
@@ -116,7 +116,7 @@ class Updater:
     def compile(self) -> float:
         """Compile what updates need, or load it; return the seconds it took."""
         begin = time.perf_counter()
-        self.stepper.compile()
+        self.runner.note(self.stepper.compile())
         compile_advantages()
         return time.perf_counter() - begin
 

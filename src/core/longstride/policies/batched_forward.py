@@ -14,14 +14,15 @@ import torch
 from torch import Tensor
 
 from longstride.errors import first_line
-from longstride.policies.memory import Memory, Steps
+from longstride.policies.families.torch_families import TORCH_FAMILIES
+from longstride.policies.memory import Memory
 from longstride.policies.networks import ActorCritic
 from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec import PolicySpec
 
-Step = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-"""``(observations, begins, states) -> (outputs, states)`` of B rows: float32[B, O], bool[B, 1], float32[B, state_size];
-float32[B, outputs] without action features, float32[B, state_size]."""
+Step = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""``(observations, begins, states) -> outputs`` of B rows: float32[B, O], bool[B, 1], float32[B, state_size], which are
+replaced; float32[B, outputs] without action features."""
 
 
 class Graphs(Protocol):
@@ -31,20 +32,17 @@ class Graphs(Protocol):
         """Run a function some times, capture its launches, and return a function that repeats them."""
 
 
-def build_step(spec: PolicySpec, actor: Tensor, rows: int) -> Step:
-    """Return the step of so many rows of a policy that scores no actions, its parameters float32[*] on any device."""
+def build_step(spec: PolicySpec, actor: Tensor) -> Step:
+    """Return the step of a policy that scores no actions, its parameters float32[*] on any device."""
     model = ActorCritic(spec, "meta")  # its structure; the tensors are those of `actor`
     names = (name for name, offset in model.layout.offsets.items() if offset < model.layout.actor_size)
     tensors = {name: model.layout.view(actor, name) for name in names}
-    each = torch.arange(rows, device=actor.device)  # a chunk of one step in each row
-    after = Steps(each, torch.zeros_like(each))
 
-    def plain(observations: Tensor, begins: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
-        return model.logits(model.normalise(observations, tensors), None, tensors), states
+    def plain(observations: Tensor, begins: Tensor, states: Tensor) -> Tensor:
+        return model.logits(model.normalise(observations, tensors), None, tensors)
 
-    def remembering(observations: Tensor, begins: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
-        normalised = model.normalise(observations, tensors)
-        return model.logits_and_states(normalised, tensors, Memory(states, begins), after)
+    def remembering(observations: Tensor, begins: Tensor, states: Tensor) -> Tensor:
+        return model.step(model.normalise(observations, tensors), tensors, Memory(states, begins))
 
     return remembering if spec.has_memory else plain
 
@@ -61,7 +59,7 @@ class TorchForward:
     ) -> None:
         self._on_gpu, self._graphs, self.note = device.type == "cuda", graphs, ""
         self._actor = torch.zeros(layout_of(spec).actor_size, device=device)
-        self._step = build_step(spec, self._actor, rows)
+        self._step = build_step(spec, self._actor)
         shapes = (spec.observation_size, torch.float32), (1, torch.bool), (spec.action_space.outputs, torch.float32)
         self._host = [
             torch.zeros(halves, rows, columns, dtype=dtype, pin_memory=self._on_gpu) for columns, dtype in shapes
@@ -69,7 +67,8 @@ class TorchForward:
         self._inputs = [each.to(device) for each in self._host[:2]]  # on the CPU the same memory
         self._states = torch.zeros(halves, rows, spec.state_size, device=device)
         self.observations, self.begins, self.outputs = (each.numpy() for each in self._host)
-        self._has_memory = spec.has_memory
+        self._spec, self._has_memory = spec, spec.has_memory
+        self._in_place = TORCH_FAMILIES[spec.family.name].in_place
         self._ready: list[Any] = [_new_event() for _ in range(halves if self._on_gpu else 0)]
         self._launches: list[Callable[[], None]] = []
 
@@ -104,9 +103,7 @@ class TorchForward:
             observations.copy_(self._host[0][half], non_blocking=True)
             if self._has_memory:
                 begins.copy_(self._host[1][half], non_blocking=True)
-        outputs, states = self._step(observations, begins, self._states[half])
-        if self._has_memory:
-            self._states[half].copy_(states)
+        outputs = self._step(observations, begins, self._states[half])
         self._host[2][half].copy_(outputs, non_blocking=True)
 
     def load(self, actor_params: np.ndarray) -> None:
@@ -129,12 +126,14 @@ class TorchForward:
 
     def states(self, half: int) -> np.ndarray:
         """Return float32[rows, state_size], the policy's states of a half."""
-        states: np.ndarray = self._states[half].cpu().numpy()
+        kept = self._states[half]
+        states: np.ndarray = (self._in_place.unpack(self._spec, kept) if self._in_place else kept).cpu().numpy()
         return states
 
     def set_states(self, half: int, states: np.ndarray) -> None:
         """Set the states of the first rows of a half, float32[n, state_size]."""
-        self._states[half, : len(states)].copy_(torch.from_numpy(states))
+        given = torch.from_numpy(states)
+        self._states[half, : len(states)].copy_(self._in_place.pack(self._spec, given) if self._in_place else given)
 
 
 def _new_event() -> Any:

@@ -20,7 +20,7 @@ outputs float[B, outputs] of the actor; log_std float32[numbers] of a Box, empty
 actions as the trajectory keeps them: int64[B], int64[B, choices] or float32[B, numbers] before clipping or squashing.
 """
 
-_FORBIDDEN = -1e30
+FORBIDDEN = -1e30
 """Logit of a forbidden action: its probability is exactly 0 and, unlike with -inf, no gradient becomes NaN."""
 
 _NODES = 16
@@ -86,7 +86,7 @@ def log_slope(x: Tensor) -> Tensor:
 
 def masked_log_softmax(logits: Tensor, masks: Tensor) -> Tensor:
     """Return log-probabilities, float32[B, n]; about -1e30 where masks, bool[B, n] with a True in each row, forbid."""
-    return torch.log_softmax(torch.where(masks, to_float32(logits), _FORBIDDEN), dim=-1)
+    return torch.log_softmax(torch.where(masks, to_float32(logits), FORBIDDEN), dim=-1)
 
 
 def log_prob(log_probabilities: Tensor, actions: Tensor) -> Tensor:

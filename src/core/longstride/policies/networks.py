@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from longstride.errors import UserError
 from longstride.policies.candidates import ActionList, initialise_scores, one_of_each_list, scores
+from longstride.policies.card_spec import ALIGNMENT, card_spec
 from longstride.policies.distributions import distribution_of
 from longstride.policies.families.torch_families import TORCH_FAMILIES
 from longstride.policies.families.torch_family import FirstLayer, HiddenInputs
@@ -22,16 +23,25 @@ class ActorCritic(nn.Module):
     Matrices are stored input-major, ``[inputs, outputs]``, as compiled code reads them, and every tensor is a view of
     ``flat``; copying the model anywhere is one copy of ``flat``. On the CPU it may be page-locked, for a GPU to copy.
 
+    On a GPU the policy's rows are filled up (``card_spec.py``); ``own`` is the layout of the policy itself.
+
     Attributes:
         layout: names, shapes and offsets of the tensors in ``flat``.
+        own: the same of the policy itself.
+        on_card: whether rows are filled up.
         distribution: function of :meth:`logits`, ``log_std``, masks and actions.
         flat: float32[n], all tensors one after another.
         tensors: views of ``flat`` by name.
     """
 
-    def __init__(self, spec: PolicySpec, device: torch.device | str = "cpu", pinned: bool = False) -> None:
+    def __init__(
+        self, spec: PolicySpec, device: torch.device | str = "cpu", pinned: bool = False, on_card: bool = False
+    ) -> None:
         super().__init__()
-        self.spec, self.layout, self._family = spec, layout_of(spec), TORCH_FAMILIES[spec.family.name]
+        self.own, self.on_card = layout_of(spec), on_card
+        self.spec = spec = card_spec(spec) if on_card else spec
+        self.layout = layout_of(spec, ALIGNMENT) if on_card else self.own
+        self._family = TORCH_FAMILIES[spec.family.name]
         self.distribution = one_of_each_list if spec.scores_actions else distribution_of(spec.action_space)
         self.activation = {"relu": torch.relu, "tanh": torch.tanh}[spec.activation]
         self.flat = torch.zeros(self.layout.size, dtype=torch.float32, device=device, pin_memory=pinned)
@@ -48,6 +58,10 @@ class ActorCritic(nn.Module):
         if spec.scores_actions:
             self.tensors[ACTION_SCALE].fill_(1.0)
 
+    def own_part(self, tensor: Tensor, name: str) -> Tensor:
+        """Return the part of a tensor of a parameter's shape that belongs to the policy itself."""
+        return tensor[tuple(slice(size) for size in self.own.shapes[name])]
+
     def layers(self, part: str, tensors: Mapping[str, Tensor] | None = None) -> list[tuple[Tensor, Tensor]]:
         """Return (weight, bias) of each layer of ``"actor"`` or ``"critic"`` from first to last, or such of others."""
         names, held = self.layout.names(part), self.tensors if tensors is None else tensors
@@ -62,6 +76,11 @@ class ActorCritic(nn.Module):
         """Return whether a tensor is a weight or bias of a layer before the last."""
         part, number, _ = [*name.split("."), "", ""][:3]
         return number.isdigit() and int(number) < len(self.layers(part)) - 1
+
+    @property
+    def has_plain_layers(self) -> bool:
+        """Whether each hidden layer is a product with an activation, and nothing else is between them."""
+        return self._family.plain_layers
 
     @property
     def log_std(self) -> Tensor:
@@ -92,27 +111,36 @@ class ActorCritic(nn.Module):
             return scores(logits, features, {**self.tensors, **(tensors or {})}, self.activation)
         if self.spec.action_features == 0 or features is None:
             return logits
-        weights = (self.tensors if tensors is None else tensors)[FEATURE_WEIGHTS]
-        return logits + (features * weights).sum(
-            dim=-1
-        )  # as a product of matrices with few columns it is slow on a GPU
+        return self.weigh_features(logits, features, self.tensors if tensors is None else tensors)
+
+    def weigh_features(self, logits: Tensor, features: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return float32[B, outputs], the outputs of the actor's layers with the weighed features of the actions."""
+        if self.spec.action_features == 0:
+            return logits
+        # as a product of matrices with few columns it is slow on a GPU
+        return logits + (features * tensors[FEATURE_WEIGHTS]).sum(dim=-1)
 
     def values(
         self, normalised: Tensor, tensors: Mapping[str, Tensor] | None = None, memory: Memory | None = None
     ) -> Tensor:
         """Return float32[B] values in units of the value normalisation: V = value_mean + value_std * this.
 
-        Hidden layers compute in the number format of their tensors. The first weight matrix may have more rows than
-        there are observations; the further inputs are 0.
+        Hidden layers compute in the number format of their tensors.
         """
         return self._forward("critic", normalised, tensors, memory).squeeze(-1)
 
-    def logits_and_states(
-        self, normalised: Tensor, tensors: Mapping[str, Tensor], memory: Memory, after: Steps
-    ) -> tuple[Tensor, Tensor]:
-        """Return what :meth:`logits` does without action features, and float32[N, S], the states after some steps."""
-        hidden, states = self._hidden("actor", normalised, self.layers("actor", tensors)[:-1], memory, after)
-        return self._head("actor", hidden, tensors), states
+    def step(self, normalised: Tensor, tensors: Mapping[str, Tensor], memory: Memory) -> Tensor:
+        """Return what :meth:`logits` does without action features for single steps, and replace the states.
+
+        They are such as :attr:`longstride.policies.families.torch_family.TorchFamily.in_place` keeps.
+        """
+        layers, rows = self.layers("actor", tensors)[:-1], torch.arange(len(normalised), device=normalised.device)
+        if self._family.in_place is not None:
+            inputs = HiddenInputs(self.spec, normalised, layers, self.activation, memory)
+            return self._head("actor", self._family.in_place.step(inputs), tensors)
+        hidden, states = self._hidden("actor", normalised, layers, memory, Steps(rows, torch.zeros_like(rows)))
+        memory.states.copy_(states)
+        return self._head("actor", hidden, tensors)
 
     def values_and_states(self, normalised: Tensor, memory: Memory, after: Steps) -> tuple[Tensor, Tensor]:
         """Return what :meth:`values` does, and float32[N, S], the critic's states after some steps."""
@@ -155,17 +183,8 @@ class ActorCritic(nn.Module):
         if memory is None and self.spec.has_memory:
             size = self.spec.state_size if part == "actor" else self.spec.critic_state_size
             memory = no_memory(len(x), size, x)
-        if layers and len(layers[0][0]) > x.shape[1]:
-            x = _with_zeros(x, len(layers[0][0]), layers[0][0].dtype)
         inputs = HiddenInputs(self.spec, x, layers, self.activation, memory, after, hidden)
         return self._family.hidden(inputs)
-
-
-def _with_zeros(x: Tensor, columns: int, dtype: torch.dtype) -> Tensor:
-    """Return [B, columns], the columns of x and zeros, in a number format."""
-    filled = torch.zeros(len(x), columns, dtype=dtype, device=x.device)
-    filled[:, : x.shape[1]] = x
-    return filled
 
 
 def initialise(

@@ -37,17 +37,27 @@ class ParameterLayout:
     """Names, shapes and offsets of the tensors in the flat array, in their order."""
 
     shapes: dict[str, tuple[int, ...]]
+    alignment: int = 1  # offsets are multiples of it
 
     @cached_property
     def offsets(self) -> dict[str, int]:
         """Index of the first element of each tensor."""
-        begins = accumulate(map(prod, self.shapes.values()), initial=0)
-        return dict(zip(self.shapes, begins, strict=False))
+        sizes = (-(-prod(shape) // self.alignment) * self.alignment for shape in self.shapes.values())
+        return dict(zip(self.shapes, accumulate(sizes, initial=0), strict=False))
 
     @property
     def size(self) -> int:
         """Number of float32 values in the flat array."""
-        return sum(prod(shape) for shape in self.shapes.values())
+        last = [*self.shapes][-1]
+        return self.offsets[last] + prod(self.shapes[last])
+
+    @cached_property
+    def has_gaps(self) -> bool:
+        """Whether there are places between the parameters of a part that no parameter has."""
+        parts = [self.slice_of(part) for part in ("actor", "critic")]
+        used = sum(prod(self.shapes[name]) for part in ("actor", "critic") for name in self.names(part))
+        held: int = sum(part.stop - part.start for part in parts)
+        return used < held
 
     def names(self, part: str) -> list[str]:
         """Return the names of the parameters of ``"actor"`` or ``"critic"``, which lie one after another."""
@@ -70,8 +80,8 @@ class ParameterLayout:
 
 
 @cache
-def layout_of(spec: PolicySpec) -> ParameterLayout:
-    """Return where the parameters of a policy lie."""
+def layout_of(spec: PolicySpec, alignment: int = 1) -> ParameterLayout:
+    """Return where the parameters of a policy lie, each at a multiple of a number of values."""
     shapes: dict[str, tuple[int, ...]] = {
         "observation_mean": (spec.observation_size,),
         "observation_scale": (spec.observation_size,),
@@ -84,7 +94,7 @@ def layout_of(spec: PolicySpec) -> ParameterLayout:
         "value_std": (1,),
         **_layers("critic", spec.matrices["critic"]),
     }
-    return ParameterLayout(shapes)
+    return ParameterLayout(shapes, alignment)
 
 
 def log_std_offset(spec: PolicySpec) -> int:

@@ -61,9 +61,9 @@ def larger_uses(setup: Setup, machine: Machine, gpu: Gpu, minibatch: int) -> lis
 
 
 def format_use(now: CardUse, binding: str, larger: list[CardUse]) -> list[str]:
-    """Return a sentence about the card's use, and one about what would use more of it."""
+    """Return sentences about the card's use, about the steps that updates allow, and about what would use more."""
     share = f"The card would compute for {_share(now.computing)} of an update"
-    lines = [f"{share}; {binding} {_TAKE[binding]} longest (predicted)."]
+    lines = [f"{share}; {binding} {_TAKE[binding]} longest (predicted).", _limit(now)]
     if larger:
         shown = [f"{each.change} {_share(each.computing)}{_cost(each, now)}" for each in larger]
         lines.append(f"Larger runs would compute for this share: {'; '.join(shown)}.")
@@ -71,6 +71,17 @@ def format_use(now: CardUse, binding: str, larger: list[CardUse]) -> list[str]:
 
 
 _TAKE = {"arithmetic": "takes", "traffic": "takes", "launches": "take", "transfers": "take"}
+
+
+def _limit(use: CardUse) -> str:
+    """Return the steps a second that updates would allow if collecting took no time."""
+    predicted, at_peak = (use.samples / seconds for seconds in (use.seconds, use.seconds * use.computing))
+    return f"Updates alone allow {_rounded(predicted)} steps/s, and {_rounded(at_peak)} at the card's peak (predicted)."
+
+
+def _rounded(rate: float) -> str:
+    """Return a rate with three digits that count."""
+    return f"{float(f'{rate:.3g}'):,.0f}"
 
 
 def _share(share: float) -> str:

@@ -63,6 +63,8 @@ class PlanReport:
         """Return what plan.json holds beside the plan."""
         values = {name: value for name, value in asdict(self).items() if name not in ("plan", "wanted", "gpu")}
         values["memory"] |= {"context": self.context_bytes, "peak": self.memory.peak}
+        work = self.prediction.work
+        values["prediction"]["work"] = work.as_json() if work else None
         values["prediction"] |= {"update_seconds": self.prediction.update_seconds, "binding": self.prediction.binding}
         return values
 

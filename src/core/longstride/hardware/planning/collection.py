@@ -10,7 +10,7 @@ from typing import Literal
 
 from longstride.errors import UserError
 from longstride.hardware.planning.gpu_catalog import Card, card_of
-from longstride.hardware.planning.roofline import REPLAY_SECONDS, bus_bytes_per_second
+from longstride.hardware.planning.roofline import bus_bytes_per_second, card_seconds
 from longstride.hardware.types import CollectionWork, Gpu, PlanSettings
 from longstride.text import counted, format_duration
 
@@ -62,10 +62,8 @@ def batched_seconds(work: CollectionWork, streams: int, threads: int, card: Card
 
 def answer_seconds(work: CollectionWork, rows: int, card: Card, tf32: bool) -> float:
     """Return the seconds in which a card answers a half-batch, at its peaks, which are never reached."""
-    peak = (card.tf32 if tf32 else None) or card.fp32
-    arithmetic, traffic = 2 * work.weights * rows / (peak * 1e12), 4 * work.weights / (card.bandwidth * 1e9)
     transfers = rows * work.row_bytes / bus_bytes_per_second(card)
-    return ANSWER_SECONDS + work.operations * REPLAY_SECONDS + max(arithmetic, traffic) + transfers
+    return ANSWER_SECONDS + card_seconds(work.answer.at(rows), card, "fp32", tf32) + transfers
 
 
 def crossover(work: CollectionWork, threads: int, side_by_side: int, card: Card, tf32: bool, most: int) -> int | None:

@@ -1,9 +1,13 @@
-"""Predicted time of an update on a card: arithmetic, memory traffic, launches; the largest of the three binds.
+"""Predicted time of an update on a card: the sum over its operations, each of which one resource binds.
 
-That is the roofline of Williams et al. ("Roofline", 2009). A datasheet's peaks are never reached, so a prediction is a
-lower bound where arithmetic or traffic binds. Where launches bind, it is only as good as :data:`LAUNCH_SECONDS`.
+For each operation that is the roofline of Williams et al. ("Roofline", 2009): the larger of its arithmetic and its
+traffic, and no operation is shorter than :data:`REPLAY_SECONDS`. A datasheet's peaks are never reached, so a prediction
+is a lower bound where arithmetic or traffic binds. Where launches bind, it is only as good as :data:`LAUNCH_SECONDS`.
 """
 
+from collections.abc import Iterable
+
+from longstride.hardware.operations import Need
 from longstride.hardware.planning.gpu_catalog import Card
 from longstride.hardware.planning.work import Work
 from longstride.hardware.types import Precision
@@ -17,22 +21,41 @@ BUS_BYTES_PER_SECOND, FASTER_BUS = 20e9, 40e9
 two thirds of the nominal ones, not measured."""
 
 REPLAY_SECONDS = 2e-6
-"""Shortest time of an operation in a replayed graph: an assumption, not measured."""
+"""Shortest time of an operation on a card, replayed from a graph or not: an assumption, not measured."""
 
 
 def seconds(work: Work, card: Card, precision: Precision, tf32: bool) -> dict[str, float]:
-    """Return the time that each resource would need alone: ``arithmetic``, ``traffic``, ``launches``, ``transfers``.
+    """Return the time that each resource would need alone, and the time of all of them.
 
-    The first three overlap, so the largest of them binds; transfers come before and after.
+    The resources are ``arithmetic``, ``traffic``, ``launches`` and ``transfers``. ``operations`` is the time from the
+    first operation to the last: the card runs one after the other, while the host launches the next ones. Transfers
+    come before and after.
     """
+    peak, wide = _peaks(card, precision, tf32)
+    host = work.launches * LAUNCH_SECONDS
+    return {
+        "arithmetic": work.flops / peak + work.wide_flops / wide,
+        "traffic": work.traffic / (card.bandwidth * 1e9),
+        "launches": host + work.replayed * REPLAY_SECONDS,
+        "transfers": work.transfers / bus_bytes_per_second(card),
+        "operations": max(host, card_seconds(work.operations, card, precision, tf32)),
+    }
+
+
+def card_seconds(operations: Iterable[tuple[float, Need]], card: Card, precision: Precision, tf32: bool) -> float:
+    """Return the time in which a card runs operations, given how often each occurs."""
+    (peak, wide), bandwidth = _peaks(card, precision, tf32), card.bandwidth * 1e9
+    return sum(
+        times * max(REPLAY_SECONDS, need.flops / peak + need.wide_flops / wide, need.traffic / bandwidth)
+        for times, need in operations
+    )
+
+
+def _peaks(card: Card, precision: Precision, tf32: bool) -> tuple[float, float]:
+    """Return the floating-point operations a second in the planned precision, and in float32."""
     wide = (card.tf32 if tf32 else None) or card.fp32
     peak = {"bf16": card.bf16, "fp16": card.fp16, "fp32": wide}[precision] or wide
-    return {
-        "arithmetic": work.flops / (peak * 1e12) + work.wide_flops / (wide * 1e12),
-        "traffic": work.traffic / (card.bandwidth * 1e9),
-        "launches": work.launches * LAUNCH_SECONDS + work.replayed * REPLAY_SECONDS,
-        "transfers": work.transfers / bus_bytes_per_second(card),
-    }
+    return peak * 1e12, wide * 1e12
 
 
 def bus_bytes_per_second(card: Card) -> float:
@@ -47,4 +70,4 @@ def binding(times: dict[str, float]) -> str:
 
 def update_seconds(times: dict[str, float]) -> float:
     """Return the predicted time of the update."""
-    return times[binding(times)] + times["transfers"]
+    return times["operations"] + times["transfers"]

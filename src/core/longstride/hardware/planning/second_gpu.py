@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from longstride.hardware.planning.gpu_catalog import Card
-from longstride.hardware.planning.roofline import bus_bytes_per_second, update_seconds
-from longstride.hardware.planning.work import Work
+from longstride.hardware.planning.roofline import bus_bytes_per_second
 from longstride.text import format_duration
 
 _EXCHANGE_SECONDS = 20e-6
@@ -28,19 +27,18 @@ class SecondGpu:
         return self.saved - self.exchange > _WORTH_IT * self.update
 
 
-def second_gpu(times: dict[str, float], work: Work, parameters: int, card: Card) -> SecondGpu:
+def second_gpu(update: float, shared: float, steps: int, parameters: int, card: Card) -> SecondGpu:
     """Return what a second card of a kind would bring an update.
 
     Args:
-        times: seconds that each resource needs alone, of :func:`longstride.hardware.planning.roofline.seconds`.
-        work: the work of the update.
+        update: seconds of the update with one card.
+        shared: seconds of each of two cards that share its samples.
+        steps: number of optimiser steps.
         parameters: number of parameters, whose gradients are added up in each step.
         card: card whose bus carries them, as if there were no faster link between the two.
     """
-    shared = {name: seconds if name == "launches" else seconds / 2 for name, seconds in times.items()}
-    saved = update_seconds(times) - update_seconds(shared)
-    exchange = work.steps * (_EXCHANGE_SECONDS + 4 * parameters / bus_bytes_per_second(card))
-    return SecondGpu(update_seconds(times), saved, exchange)
+    exchange = steps * (_EXCHANGE_SECONDS + 4 * parameters / bus_bytes_per_second(card))
+    return SecondGpu(update, update - shared, exchange)
 
 
 def format_second_gpu(second: SecondGpu, instances: int) -> str:

@@ -2,6 +2,7 @@
 
 from collections import deque
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -9,8 +10,10 @@ from torch import Tensor
 
 from longstride.learning.algorithms.interface import RolloutBatch
 from longstride.learning.batch.upload import Uploaded
+from longstride.learning.device_transfer import DeviceBuffers
 from longstride.learning.memory.chunks import ChunkRows
 from longstride.learning.memory.values import ValuesInOrder, values_in_order
+from longstride.learning.normalization import ValueScale
 from longstride.learning.oom_recovery import Chunk
 from longstride.learning.step_costs.update_memory import value_rows
 from longstride.learning.steps.interface import Stepper
@@ -61,6 +64,19 @@ def _values(stepper: Stepper, observations: Tensor) -> Tensor:
     return normalised
 
 
-def in_reward_units(model: ActorCritic, values: Tensor) -> np.ndarray:
-    """Return float32[rows] on the host, values in units of the reward."""
-    return np.asarray((values * model.tensors["value_std"] + model.tensors["value_mean"]).cpu().numpy())
+class ValuesRead(NamedTuple):
+    """What the host reads of a critic's values at once: float32[N] and float32[rows], in units of the reward."""
+
+    values: np.ndarray
+    final_values: np.ndarray
+    scale: ValueScale
+
+
+def read_values(model: ActorCritic, valued: ValuesInOrder, buffers: DeviceBuffers) -> ValuesRead:
+    """Return values, final values and the value normalisation on the host, by one copy to pinned memory."""
+    parts = valued.values, valued.final_values, model.tensors["value_mean"], model.tensors["value_std"]
+    sizes = [len(part) for part in parts]
+    read = buffers.host("values_read", sum(sizes))
+    torch.from_numpy(read).copy_(torch.cat(parts))
+    values, final_values, (mean,), (std,) = np.split(read, np.cumsum(sizes)[:-1])
+    return ValuesRead(values * std + mean, final_values * std + mean, ValueScale(float(mean), float(std)))

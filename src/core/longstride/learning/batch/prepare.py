@@ -9,16 +9,15 @@ from torch import Tensor
 
 from longstride.learning.advantages import Total, mean_and_deviation, next_values_of
 from longstride.learning.algorithms.interface import RolloutBatch, Samples, Targets
-from longstride.learning.batch.critic_values import critic_values, in_reward_units
+from longstride.learning.batch.critic_values import critic_values, read_values
 from longstride.learning.batch.upload import Uploaded
 from longstride.learning.device_transfer import DeviceBuffers
 from longstride.learning.distributed.ranks import any_of
 from longstride.learning.memory.chunks import ChunkRows, Chunks
-from longstride.learning.normalization import renormalise_values
+from longstride.learning.normalization import ValueScale, renormalise_values
 from longstride.learning.reference_penalty import Penalty
 from longstride.learning.steps.interface import Stepper
 from longstride.learning.steps.log_probs import log_probs_under
-from longstride.policies.networks import ActorCritic
 
 
 class Prepared(NamedTuple):
@@ -58,13 +57,13 @@ def prepare_batch(
     samples, total = uploaded.samples, rollout.total
     carried = samples.observations.new_zeros(len(rollout.trajectories), 0) if critic_states is None else critic_states
     valued = critic_values(stepper, rollout, uploaded, chunks, carried)
-    values, final_values = (in_reward_units(stepper.model, part) for part in (valued.values, valued.final_values))
+    values, final_values, scale = read_values(stepper.model, valued, buffers)
     if penalty is not None:
         rollout = penalty.charge(stepper, rollout, samples)
     rollout = rollout._replace(present_log_probs=partial(_present_log_probs, stepper, rollout, samples))
     targets = stepper.algorithm.targets(rollout, *_by_trajectory(rollout, values, final_values))
-    targets, explained_variance = _explained(stepper, targets, values, total)
-    upload = partial(_with_targets, samples, targets, values, stepper.model, buffers)
+    targets, explained_variance, scale = _explained(stepper, targets, values, scale, total)
+    upload = partial(_with_targets, samples, targets, values, scale, buffers)
     complete = stepper.memory.run("upload", rollout.steps, upload)
     learned = targets.learned_from
     kept = learned if any_of(learned is not None and bool(learned.any()), total) else None
@@ -78,14 +77,20 @@ def prepare_batch(
 
 
 def _with_targets(
-    samples: Samples, targets: Targets, values: np.ndarray, model: ActorCritic, buffers: DeviceBuffers
+    samples: Samples, targets: Targets, values: np.ndarray, scale: ValueScale, buffers: DeviceBuffers
 ) -> Samples:
     """Return samples with advantages, and targets and values in units of the value normalisation."""
-    mean, std = (np.float32(model.tensors[name].item()) for name in ("value_mean", "value_std"))
+    mean, std = map(np.float32, scale)
+
+    def column(numbers: np.ndarray, name: str) -> Tensor:
+        room = buffers.host(name, len(numbers))
+        room[:] = numbers
+        return buffers.upload([room], name)
+
     return samples._replace(
-        advantages=buffers.upload([targets.advantages], "advantages"),
-        returns=buffers.upload([(targets.returns - mean) / std], "returns"),
-        values=buffers.upload([(values - mean) / std], "values"),
+        advantages=column(targets.advantages, "advantages"),
+        returns=column((targets.returns - mean) / std, "returns"),
+        values=column((values - mean) / std, "values"),
     )
 
 
@@ -97,8 +102,10 @@ def _with_states(
     return samples._replace(chunks=chunks._replace(critic_states=states, valid=buffers.upload([counts], "valid")))
 
 
-def _explained(stepper: Stepper, targets: Targets, values: np.ndarray, total: Total | None) -> tuple[Targets, float]:
-    """Return the targets, and the share of their variance that the critic's values explain; move its normalisation.
+def _explained(
+    stepper: Stepper, targets: Targets, values: np.ndarray, scale: ValueScale, total: Total | None
+) -> tuple[Targets, float, ValueScale]:
+    """Return the targets, the share of their variance that the critic's values explain, and its normalisation, moved.
 
     If the critic has diverged, all advantages are NaN, so that no step of this update is taken.
     """
@@ -106,10 +113,11 @@ def _explained(stepper: Stepper, targets: Targets, values: np.ndarray, total: To
     if any_of(not (np.isfinite(advantages).all() and np.isfinite(returns.std())), total):
         targets = targets._replace(advantages=np.full_like(advantages, np.nan))
     elif stepper.algorithm.needs_critic:
-        renormalise_values(stepper.model, returns, total)
+        scale = renormalise_values(stepper.model, returns, scale, total)
     if not stepper.algorithm.needs_critic:
-        return targets, np.nan
-    return targets, 1.0 - _variance(returns - values, total) / max(_variance(returns, total), 1e-12)
+        return targets, np.nan, scale
+    unexplained = _variance(returns - values, total) / max(_variance(returns, total), 1e-12)
+    return targets, 1.0 - unexplained, scale
 
 
 def _variance(numbers: np.ndarray, total: Total | None) -> float:

@@ -28,24 +28,27 @@ def upload_rollout(
     stepper: Stepper, rollout: RolloutBatch, buffers: DeviceBuffers, chunks: ChunkRows | None = None
 ) -> Uploaded:
     """Return the rollout on the device, for a policy with memory in chunks; the host does not wait for the copies."""
-    trajectories = rollout.trajectories
+    trajectories, spec = rollout.trajectories, stepper.model.spec
+    widths = {} if spec.scores_actions else dict.fromkeys(("masks", "features"), spec.mask_size)
 
     def column(name: str) -> Tensor:
-        return buffers.upload([getattr(t, name) for t in trajectories], name)
+        return buffers.upload([getattr(t, name) for t in trajectories], name, widths.get(name))
 
     def upload() -> Uploaded:
         final = np.concatenate([part for t in trajectories for part in (t.observations[-1:], t.cut_observations)])
-        observations = buffers.upload([t.observations[:-1] for t in trajectories], "observations")
+        observations = buffers.upload(
+            [t.observations[:-1] for t in trajectories], "observations", spec.observation_size
+        )
         none = observations.new_empty(len(observations), 0)
         columns: dict[str, Any] = {name: column(name) for name in ("actions", "log_probs", "masks", "features")}
         samples = Samples(observations, **columns, advantages=none, returns=none, values=none)
-        if stepper.model.spec.scores_actions:
+        if spec.scores_actions:
             actions, lists = joined_lists(trajectories, samples.features)
             samples = samples._replace(actions=actions, features=none, lists=lists)
         if chunks is not None:
             host = chunks.rows, chunks.valid.astype(np.float32), chunks.starts
             places = map(buffers.upload, ([part] for part in host), ("rows", "valid", "starts"))
             samples = samples._replace(chunks=Chunks(column("states"), none, column("begins"), *places))
-        return Uploaded(samples, buffers.upload([final]))
+        return Uploaded(samples, buffers.upload([final], width=spec.observation_size))
 
     return stepper.memory.run("upload", rollout.steps, upload)

@@ -47,5 +47,4 @@ def state_sizes(spec: PolicySpec) -> int:
 def half_copies(spec: PolicySpec) -> int:
     """Return the bytes of the copies of all hidden layers in half precision."""
     layers = [matrix for matrices in spec.matrices.values() for matrix in matrices[:-1]]
-    filled = -spec.observation_size % 8 * (spec.actor_sizes[1] + spec.critic_sizes[1])
-    return 2 * (sum((inputs + 1) * units for inputs, units in layers) + filled)
+    return 2 * sum((inputs + 1) * units for inputs, units in layers)

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from longstride.hardware.operations import Amount, Cost, Operations
 from longstride.learning.algorithms.interface import Loss, Samples
 from longstride.learning.algorithms.ppo import Ppo, PpoCoefficients
-from longstride.learning.step_costs.counter import Amount, OperationCounter, Total, total
+from longstride.learning.step_costs.counter import OperationCounter, total
 from longstride.learning.step_costs.fusion import fused
 from longstride.learning.step_costs.line import Line
 from longstride.learning.step_costs.samples import Sizes, new_samples, rows_of, sizes_for
@@ -17,6 +18,7 @@ from longstride.learning.steps.clipped_adam import ClippedAdam
 from longstride.learning.steps.interface import UpdateSettings
 from longstride.learning.steps.torch_step import TorchStepper
 from longstride.policies.batched_forward import build_step
+from longstride.policies.card_spec import card_spec
 from longstride.policies.families.torch_families import TORCH_FAMILIES
 from longstride.policies.memory import Memory
 from longstride.policies.networks import ActorCritic
@@ -30,7 +32,7 @@ _PPO = Ppo(0.9, PpoCoefficients(clip_range=0.2, entropy_coefficient=0.01, value_
 class Costs(NamedTuple):
     """What some operations cost, and the bytes that they hold at their peaks beside what was there before."""
 
-    total: Total
+    total: Operations
     peaks: tuple[Amount, ...]
 
     def peak(self, rows: float) -> int:
@@ -42,18 +44,19 @@ class GradientCosts(NamedTuple):
     """What a microbatch's gradient costs, operation by operation, and with loss and gradient compiled by torch."""
 
     eager: Costs
-    compiled: Total
+    compiled: Operations
 
 
 @cache
-def count_gradient(spec: PolicySpec, half: bool, checkpointing: bool) -> GradientCosts:
-    """Return the costs of a microbatch's gradient, in half precision or not.
+def count_gradient(spec: PolicySpec, half: bool, checkpointing: bool, on_card: bool = False) -> GradientCosts:
+    """Return the costs of a microbatch's gradient, in half precision or not, as a GPU computes it or a CPU.
 
     With ``checkpointing`` the backward pass computes activations again.
     """
+    spec = card_spec(spec) if on_card else spec
 
     def counted(steps: int) -> GradientCosts:
-        return _gradient(spec, sizes_for(spec, steps), half, checkpointing)
+        return _gradient(spec, sizes_for(spec, steps), half, checkpointing, on_card)
 
     if not TORCH_FAMILIES[spec.family.name].loops:
         return counted(spec.chunk)
@@ -63,9 +66,9 @@ def count_gradient(spec: PolicySpec, half: bool, checkpointing: bool) -> Gradien
     return GradientCosts(eager, line.total(few.compiled, more.compiled))
 
 
-def _gradient(spec: PolicySpec, sizes: Sizes, half: bool, checkpointing: bool) -> GradientCosts:
+def _gradient(spec: PolicySpec, sizes: Sizes, half: bool, checkpointing: bool, on_card: bool = False) -> GradientCosts:
     """Return the same, counted with some samples."""
-    stepper = _stepper(spec, sizes, half, checkpointing, _NoAdam)
+    stepper = _stepper(spec, sizes, half, checkpointing, _NoAdam, on_card)
     rollout, indices, weights = new_samples(spec, sizes), *_minibatch(sizes)
     with _counter(spec, sizes, half) as counter, torch.enable_grad():
         begins: list[int] = []
@@ -82,21 +85,26 @@ def _gradient(spec: PolicySpec, sizes: Sizes, half: bool, checkpointing: bool) -
     [begin] = begins
     compiled = fused(counter.operations[begin:end])
     outside = (*counter.operations[:begin], *counter.operations[end:])
+    if stepper.has_slopes:  # which torch's compiler is not given
+        stepper.use_loss(None)
+        with _counter(spec, sizes, half) as counter, torch.enable_grad():
+            stepper.microbatch_gradient(rollout, indices, weights)
     return GradientCosts(Costs(total(counter.operations), _peaks(counter.alive)), total(outside).plus(compiled))
 
 
 class StepCosts(NamedTuple):
     """What a step costs beside the gradients of its microbatches: once, and for each of them but the first."""
 
-    once: Total
-    joining: Total
+    once: Operations
+    joining: Operations
 
 
 @cache
 def count_step(spec: PolicySpec, half: bool) -> StepCosts:
-    """Return the costs of a step beside its gradients: copies of parameters, clipping, Adam, its report."""
+    """Return the costs of a step on a GPU beside its gradients: copies of parameters, clipping, Adam, its report."""
+    spec = card_spec(spec)
     sizes = sizes_for(spec, spec.chunk)
-    stepper = _stepper(spec, sizes, half, False)
+    stepper = _stepper(spec, sizes, half, False, on_card=True)
     found, other = (
         (torch.zeros_like(stepper.model.flat), torch.zeros(1 + len(_PPO.terms), device=sizes.device)) for _ in range(2)
     )
@@ -110,7 +118,7 @@ def count_step(spec: PolicySpec, half: bool) -> StepCosts:
 
 @cache
 def count_values(spec: PolicySpec) -> Costs:
-    """Return the costs of the critic's values of observations, in float32 and without a gradient."""
+    """Return the costs of the critic's values of observations, in float32 whatever is planned, without a gradient."""
     if not TORCH_FAMILIES[spec.family.name].loops:
         return _values(spec, sizes_for(spec, spec.chunk))
     line = Line(spec.chunk)
@@ -125,24 +133,27 @@ def _values(spec: PolicySpec, sizes: Sizes) -> Costs:
     if spec.has_memory:
         states = torch.zeros(sizes.units, spec.critic_state_size, device=sizes.device)
         memory = Memory(states, torch.zeros(len(observations), 1, dtype=torch.bool, device=sizes.device))
-    with OperationCounter({sizes.units: 1.0 / sizes.steps}, half=False) as counter, torch.no_grad():
+    with OperationCounter({sizes.units: 1.0 / sizes.steps}, half=True) as counter, torch.no_grad():
         model.values(model.normalise(observations), memory=memory)
     return Costs(total(counter.operations), _peaks(counter.alive))
 
 
 @cache
-def count_answers(spec: PolicySpec) -> int:
-    """Return the operations of the actor's answers to a batch of single steps, copies over the bus included."""
-    sizes = sizes_for(spec, spec.chunk)
-    step = build_step(spec, torch.zeros(layout_of(spec).actor_size, device=sizes.device), sizes.units)
+def count_answers(spec: PolicySpec) -> Operations:
+    """Return the costs of the actor's answers to a batch of single steps.
+
+    Copies over the bus are operations that move nothing in the card's memory.
+    """
+    sizes = sizes_for(spec, 1)
+    step = build_step(spec, torch.zeros(layout_of(spec).actor_size, device=sizes.device))
     observations, states = (
         torch.zeros(sizes.units, n, device=sizes.device) for n in (spec.observation_size, spec.state_size)
     )
     begins = torch.zeros(sizes.units, 1, dtype=torch.bool, device=sizes.device)
-    with _counter(spec, sizes, half=False) as counter, torch.no_grad():
+    with OperationCounter({sizes.units: 1.0}, half=False) as counter, torch.no_grad():
         step(observations, begins, states)
-    copies = 2 + 2 * spec.has_memory  # observations and outputs; the beginnings of episodes, and states to their place
-    return len(counter.operations) + copies
+    copies = [Cost()] * (2 + spec.has_memory)  # observations and outputs; the beginnings of episodes
+    return total(counter.operations).plus(Operations.of(copies))
 
 
 class _NoAdam:
@@ -156,7 +167,12 @@ class _NoAdam:
 
 
 def _stepper(
-    spec: PolicySpec, sizes: Sizes, half: bool, checkpointing: bool, optimizer: Any = ClippedAdam
+    spec: PolicySpec,
+    sizes: Sizes,
+    half: bool,
+    checkpointing: bool,
+    optimizer: Any = ClippedAdam,
+    on_card: bool = False,
 ) -> TorchStepper:
     """Return a stepper of a policy whose parameters are zeros."""
     settings = UpdateSettings(
@@ -169,7 +185,7 @@ def _stepper(
         precision="bf16" if half else "fp32",
         checkpointing=checkpointing,
     )
-    return TorchStepper(ActorCritic(spec, sizes.device), _PPO, settings, new_optimizer=optimizer)
+    return TorchStepper(ActorCritic(spec, sizes.device, on_card=on_card), _PPO, settings, new_optimizer=optimizer)
 
 
 def _minibatch(sizes: Sizes) -> tuple[Tensor, Tensor]:

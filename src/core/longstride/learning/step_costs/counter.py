@@ -1,7 +1,7 @@
 """Counts what torch operations compute, read, write and hold, on the CPU or on tensors without numbers."""
 
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop, sdpa_flop
+
+from longstride.hardware.operations import Amount, Cost, Operations
 
 _VIEWS = {
     *("detach", "t", "view", "unsqueeze", "expand", "select", "split", "split_with_sizes", "squeeze", "slice"),
@@ -27,24 +29,10 @@ _ATTENTION = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _FLOPS = {
     **flop_registry,
     _ATTENTION: sdpa_flop,
+    torch.ops.aten._addmm_activation: flop_registry[torch.ops.aten.addmm],
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: sdpa_backward_flop,
 }
 """Torch's formulas for products of matrices; it does not list its attention on the CPU."""
-
-
-class Amount(NamedTuple):
-    """A number that grows with the rows of a minibatch: so many for each row, and so many at any size."""
-
-    per_row: float = 0.0
-    fixed: int = 0
-
-    def of(self, rows: float) -> int:
-        """Return the number for some rows."""
-        return round(self.per_row * rows) + self.fixed
-
-    def plus(self, other: "Amount", times: int = 1) -> "Amount":
-        """Return this and some times another one."""
-        return Amount(self.per_row + times * other.per_row, self.fixed + times * other.fixed)
 
 
 class Operation(NamedTuple):
@@ -57,30 +45,21 @@ class Operation(NamedTuple):
     writes: dict[int, Amount]
 
 
-class Total(NamedTuple):
-    """What some operations cost."""
-
-    launches: int = 0  # operations
-    flops: Amount = Amount()  # floating-point operations of products in the planned precision
-    wide_flops: Amount = Amount()  # of products in float32, if the planned one is less
-    traffic: Amount = Amount()  # bytes of arguments and results
-
-    def plus(self, other: "Total", times: int = 1) -> "Total":
-        """Return this and some times another one."""
-        sums = (a.plus(b, times) for a, b in zip(self[1:], other[1:], strict=True))
-        return Total(self.launches + times * other.launches, *sums)
-
-
-def total(operations: Sequence[Operation]) -> Total:
+def total(operations: Iterable[Operation]) -> Operations:
     """Return what operations cost one by one."""
-    flops = {wide: total_of(each.flops for each in operations if each.is_wide == wide) for wide in (False, True)}
-    traffic = total_of(size for each in operations for size in (*each.reads.values(), *each.writes.values()))
-    return Total(len(operations), flops[False], flops[True], traffic)
+    return Operations.of(cost_of(each, (*each.reads.values(), *each.writes.values())) for each in operations)
 
 
-def total_of(amounts: Iterable[Amount | None]) -> Amount:
+def cost_of(operation: Operation, sizes: Iterable[Amount]) -> Cost:
+    """Return the cost of an operation that reads and writes some bytes."""
+    flops = operation.flops or Amount()
+    both = (Amount(), flops) if operation.is_wide else (flops, Amount())
+    return Cost(*both, total_of(sizes))
+
+
+def total_of(amounts: Iterable[Amount]) -> Amount:
     """Return the sum of amounts."""
-    known = [each for each in amounts if each is not None]
+    known = list(amounts)
     return Amount(sum(each.per_row for each in known), sum(each.fixed for each in known))
 
 
@@ -116,7 +95,7 @@ class OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Run an operation and count it."""
         packet, kwargs = func._overloadpacket, kwargs or {}
         name = packet.__name__
-        given = _tensors((args, kwargs.values()))
+        given = _tensors((args, [value for place, value in kwargs.items() if place != "out"]))
         for x in given:
             self._number(x)
         result = self._run(func, name, args, kwargs)
@@ -128,6 +107,8 @@ class OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         written += [x for place in _WRITTEN.get(name, ()) for x in args[place]]
         if name == "index_select":  # reads only the chosen rows
             given = written
+        elif name == "scatter_":  # writes only the chosen places
+            given = written = _tensors(args[3:])
         elif name in _COPIES:
             given = _tensors((args[1:],))
         flops = self._amount(_FLOPS[packet](*args, **kwargs, out_val=result)) if packet in _FLOPS else None

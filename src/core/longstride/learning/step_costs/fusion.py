@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from longstride.learning.step_costs.counter import Amount, Operation, Total, total, total_of
+from longstride.hardware.operations import Amount, Cost, Operations
+from longstride.learning.step_costs.counter import Operation, cost_of
 
 
-def fused(operations: Sequence[Operation]) -> Total:
+def fused(operations: Sequence[Operation]) -> Operations:
     """Return the launches and bytes of kernels in place of operations.
 
     A product stays as it is. All operations between two products are one kernel, which reads what was there before it
@@ -13,7 +14,7 @@ def fused(operations: Sequence[Operation]) -> Total:
     """
     kernels = list(_kernels(operations))
     last_read = {storage: k for k, kernel in enumerate(kernels) for each in kernel for storage in each.reads}
-    sizes: list[Amount] = []
+    costs: list[Cost] = []
     for k, kernel in enumerate(kernels):
         read, written = dict[int, Amount](), dict[int, Amount]()
         for each in kernel:
@@ -24,8 +25,8 @@ def fused(operations: Sequence[Operation]) -> Total:
             }
             written |= each.writes
         kept = [size for storage, size in written.items() if last_read.get(storage, k + 1) > k]
-        sizes += [*read.values(), *kept]
-    return total(operations)._replace(launches=len(kernels), traffic=total_of(sizes))
+        costs.append(cost_of(kernel[0], [*read.values(), *kept]))
+    return Operations.of(costs)
 
 
 def _kernels(operations: Sequence[Operation]) -> Iterator[list[Operation]]:

@@ -6,7 +6,7 @@ its steps along a line, but for its ends.
 
 from collections.abc import Sequence
 
-from longstride.learning.step_costs.counter import Amount, Total
+from longstride.hardware.operations import Amount, Cost, Operations
 
 
 class Line:
@@ -21,10 +21,21 @@ class Line:
     def __init__(self, steps: int) -> None:
         self._steps = steps
 
-    def total(self, few: Total, more: Total) -> Total:
+    def total(self, few: Operations, more: Operations) -> Operations:
         """Return the costs of a microbatch of long chunks."""
-        amounts = (self._amount(a, b) for a, b in zip(few[1:], more[1:], strict=True))
-        return Total(round(self._at(few.launches, more.launches)), *amounts)
+        begin, end = self.counted
+        share = (self._steps - begin) / (end - begin)
+        return self._of_long(few, begin).plus(self._of_long(more, end), share).plus(self._of_long(few, begin), -share)
+
+    def _of_long(self, operations: Operations, steps: int) -> Operations:
+        """Return operations on chunks of so many steps as costs a row of long ones."""
+        ratio = steps / self._steps
+        return Operations(
+            tuple(
+                (times, Cost(*(Amount(ratio * each.per_row, each.fixed) for each in cost)))
+                for times, cost in operations.counts
+            )
+        )
 
     def peaks(self, few: Sequence[Amount], more: Sequence[Amount]) -> tuple[Amount, ...]:
         """Return what long chunks hold at most."""

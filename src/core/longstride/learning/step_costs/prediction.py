@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from longstride.hardware.planning import roofline
-from longstride.hardware.planning.gpu_catalog import card_of
+from longstride.hardware.planning.gpu_catalog import Card, card_of
 from longstride.hardware.planning.plan import Plan
 from longstride.hardware.planning.second_gpu import SecondGpu, second_gpu
 from longstride.hardware.planning.work import Work
@@ -22,6 +22,7 @@ class Prediction:
     seconds: dict[str, float]  # time that each resource would need; empty where no figures of the card are known
     # seconds of an update for each execution that the plan tries; empty in that case
     by_execution: dict[Execution, float]
+    by_two: float | None = None  # seconds of the update on each of two cards that share its samples
 
     @property
     def update_seconds(self) -> float | None:
@@ -41,14 +42,20 @@ def predict_update(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, 
         return Prediction(plan.executions[0], None, {}, {})
     sizes = spec, half, samples, plan.batch_size, plan.microbatch, epochs
     works = {e: update_work(*sizes, e, plan.gradient_checkpointing) for e in plan.executions}
-    seconds = {e: roofline.seconds(work, card, plan.precision, plan.tf32) for e, work in works.items()}
+    seconds = {e: _seconds(work, card, plan) for e, work in works.items()}
     by_execution = {execution: roofline.update_seconds(times) for execution, times in seconds.items()}
     best = min(by_execution, key=by_execution.__getitem__)
-    return Prediction(best, works[best], seconds[best], by_execution)
+    by_two = roofline.update_seconds(_seconds(works[best].shared(2), card, plan))
+    return Prediction(best, works[best], seconds[best], by_execution, by_two)
+
+
+def _seconds(work: Work, card: Card, plan: Plan) -> dict[str, float]:
+    return roofline.seconds(work, card, plan.precision, plan.tf32)
 
 
 def second_gpu_of(prediction: Prediction, spec: PolicySpec, gpu: Gpu | None) -> SecondGpu | None:
     """Return what a second GPU of the kind would bring; None where its figures are not known."""
-    card = card_of(gpu) if gpu else None
-    work = prediction.work
-    return second_gpu(prediction.seconds, work, layout_of(spec).size, card) if card and work else None
+    card, work, update = card_of(gpu) if gpu else None, prediction.work, prediction.update_seconds
+    if card is None or work is None or update is None or prediction.by_two is None:
+        return None
+    return second_gpu(update, prediction.by_two, work.steps, layout_of(spec).size, card)

@@ -7,11 +7,11 @@ again. All of it is counted (:mod:`longstride.learning.step_costs.count`) and gr
 
 from collections.abc import Callable, Iterator, Mapping
 
+from longstride.hardware.operations import Operations
 from longstride.hardware.planning.work import Work
 from longstride.hardware.types import CAPTURED, COMPILED_BY_TORCH, Execution
 from longstride.learning.step_costs.columns import column_bytes
 from longstride.learning.step_costs.count import count_gradient, count_step, count_values
-from longstride.learning.step_costs.counter import Total
 from longstride.learning.step_costs.update_memory import value_rows
 from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec import PolicySpec
@@ -24,27 +24,19 @@ def step_work(
     microbatch: int,  # most samples in one forward pass
     execution: Execution = "eager",
     checkpointing: bool = False,  # whether the backward pass computes activations again
+    on_card: bool = True,  # whether in the shapes and with the loss of a GPU's steps; else as autograd steps on a CPU
 ) -> Work:
     """Return the work of one minibatch."""
     parts, rows = -(-batch // microbatch), batch * spec.rows_per_sample
-    part, step = _part(spec, half, execution, checkpointing), count_step(spec, half)
-    further = Total(part.launches, *(each._replace(per_row=0.0) for each in part[1:]))
-    whole = step.once.plus(part).plus(further.plus(step.joining), parts - 1)
-    captured = execution in CAPTURED
-    return Work(
-        flops=whole.flops.of(rows),
-        wide_flops=whole.wide_flops.of(rows),
-        traffic=whole.traffic.of(rows),
-        launches=1 if captured else whole.launches,
-        steps=1,
-        transfers=0,
-        replayed=whole.launches if captured else 0,
-    )
+    part, step = _part(spec, half, execution, checkpointing, on_card), count_step(spec, half)
+    operations = [*part.at(rows / parts, parts), *step.once.at(rows), *step.joining.at(rows, parts - 1)]
+    count, captured = round(sum(times for times, _ in operations)), execution in CAPTURED
+    return Work(operations, 1 if captured else count, 1, 0, count if captured else 0)
 
 
-def _part(spec: PolicySpec, half: bool, execution: Execution, checkpointing: bool) -> Total:
+def _part(spec: PolicySpec, half: bool, execution: Execution, checkpointing: bool, on_card: bool) -> Operations:
     """Return the costs of a microbatch."""
-    costs = count_gradient(spec, half, checkpointing)
+    costs = count_gradient(spec, half, checkpointing, on_card)
     return costs.compiled if execution in COMPILED_BY_TORCH else costs.eager.total
 
 
@@ -61,12 +53,11 @@ def update_work(
     """Return the work of an update: the critic's values of all samples, then the epochs; see :func:`step_work`."""
     steps = epochs * -(-samples // batch)
     step = step_work(spec, half, -(-samples // -(-samples // batch)), microbatch, execution, checkpointing)
-    values = count_values(spec).total
+    values, pieces = count_values(spec).total, -(-samples // value_rows(spec, samples))
+    of_steps = [(steps * times, need) for times, need in step.operations]
     return Work(
-        flops=step.flops * steps,
-        wide_flops=step.wide_flops * steps + values.flops.of(samples),
-        traffic=step.traffic * steps + values.traffic.of(samples),
-        launches=step.launches * steps + values.launches * -(-samples // value_rows(spec, samples)),
+        operations=[*of_steps, *values.at(samples / pieces, pieces)],
+        launches=step.launches * steps + values.launches * pieces,
         steps=steps,
         transfers=sum(column_bytes(spec).values()) * samples + 2 * 4 * layout_of(spec).size,
         replayed=step.replayed * steps,
@@ -77,7 +68,7 @@ def update_flops(spec: PolicySpec, half: bool, samples: int, epochs: int) -> int
     """Return the floating-point operations of an update, the critic's values of all samples included."""
     part, values = count_gradient(spec, half, False).eager.total, count_values(spec).total
     rows = epochs * samples * spec.rows_per_sample
-    return part.flops.of(rows) + part.wide_flops.of(rows) + values.flops.of(samples)
+    return part.sums.flops.of(rows) + part.sums.wide_flops.of(rows) + values.sums.wide_flops.of(samples)
 
 
 def step_launches(spec: PolicySpec, half: bool) -> int:

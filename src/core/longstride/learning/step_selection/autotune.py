@@ -139,6 +139,10 @@ class StepRunner:
         if chosen in ("eager", *self._untried) and not self._insists:
             self._untried, self._insists = [e for e in self._untried if e == chosen], True
 
+    def note(self, sentence: str) -> None:
+        """Let the next log begin with a sentence, if there is one."""
+        self._log.sentences.extend([sentence] if sentence else [])
+
     def take_log(self) -> SelectionLog:
         """Return what happened since the last call."""
         taken, self._log = self._log, SelectionLog([], [], 0.0)

@@ -94,8 +94,8 @@ class Stepper(Protocol):
         Other ranks have no part in it. Nothing changes; the order of the parameters is that of the model.
         """
 
-    def compile(self) -> None:
-        """Compile what the steps need, or load it, without changing anything."""
+    def compile(self) -> str:
+        """Compile what the steps need, or load it, without changing anything; return a sentence about a failure."""
 
     def use_precision(self, precision: Precision) -> None:
         """Compute the next steps in another number format."""

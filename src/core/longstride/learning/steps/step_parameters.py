@@ -10,20 +10,15 @@ from longstride.policies.networks import ActorCritic
 
 DTYPES: dict[Precision, torch.dtype] = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
-_ALIGNMENT = 8
-"""Tensor cores read rows of 8 half-precision numbers, 16 bytes, at once; products of other widths are several times
-slower, so the rows of a first layer's inputs are filled up with zeros."""
-
 
 class StepParameters:
     """What a loss is differentiated by: parameters of a model, of hidden layers their copies in half precision.
 
     Heads, log-standard deviations and feature weights stay in float32: their outputs are exponentiated and compared.
-    This is what autocast does, with one launch for all copies of a step in place of one for each, and with room for
-    aligned rows.
+    This is what autocast does, with one launch for all copies of a step in place of one for each.
 
     Attributes:
-        leaves: tensors by name, those of a first layer's weights with rows filled up.
+        leaves: tensors by name.
     """
 
     def __init__(self, model: ActorCritic, names: Sequence[str], precision: Precision) -> None:
@@ -35,12 +30,11 @@ class StepParameters:
                 self._copy(name)
 
     def _copy(self, name: str) -> None:
-        """Make room for the copy of a parameter; rows beyond its own are 0."""
+        """Make room for the copy of a parameter."""
         source = self._model.tensors[name].detach()
-        rows = -(-len(source) // _ALIGNMENT) * _ALIGNMENT if name.endswith(".0.weight") else len(source)
-        room = torch.zeros(rows, *source.shape[1:], dtype=self._dtype, device=source.device)
+        room = torch.zeros_like(source, dtype=self._dtype)
         self._sources.append(source)
-        self._copies.append(room[: len(source)])
+        self._copies.append(room.detach())
         self.leaves[name] = room.requires_grad_()
 
     @torch.no_grad()
@@ -49,15 +43,20 @@ class StepParameters:
         if self._copies:
             torch._foreach_copy_(self._copies, self._sources)
 
+    def new_flat(self, room: int = 0) -> Tensor:
+        """Return room for gradients as :meth:`flat` has them."""
+        new = self._model.flat.new_zeros if self._model.layout.has_gaps else self._model.flat.new_empty
+        return new(len(self._model.flat) + room)
+
     @torch.no_grad()
     def flat(self, gradients: Sequence[Tensor], room: int = 0) -> Tensor:
         """Return the gradients by the leaves in the layout of the model, and room for more numbers behind them.
 
-        Other places, and the room, hold any numbers.
+        Gaps between the parameters of a part are 0; other places, and the room, hold any numbers.
         """
-        flat = self._model.flat.new_empty(len(self._model.flat) + room)
+        flat = self.new_flat(room)
         for dtype in {gradient.dtype for gradient in gradients}:
             named = [(name, g) for name, g in zip(self._names, gradients, strict=True) if g.dtype == dtype]
             targets = [self._model.layout.view(flat, name) for name, _ in named]
-            torch._foreach_copy_(targets, [g[: len(t)] for (_, g), t in zip(named, targets, strict=True)])
+            torch._foreach_copy_(targets, [gradient for _, gradient in named])
         return flat

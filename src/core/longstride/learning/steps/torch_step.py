@@ -1,6 +1,7 @@
 """One minibatch step by torch: forward, loss, backward in microbatches; clip; optimiser."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -16,6 +17,10 @@ from longstride.learning.oom_recovery import OomRetry
 from longstride.learning.schedule import Coefficients
 from longstride.learning.steps.clipped_adam import ClippedAdam
 from longstride.learning.steps.interface import RATIO_ERROR, TOTAL, UpdateSettings
+from longstride.learning.steps.loss_slopes import one_choice
+from longstride.learning.steps.loss_slopes.choose import figures_on
+from longstride.learning.steps.loss_slopes.one_choice import Compute, StepLoss
+from longstride.learning.steps.mlp_gradient import Gathered, MlpGradient
 from longstride.learning.steps.step_parameters import StepParameters
 from longstride.learning.torch_settings import grad_scaler
 from longstride.policies.networks import ActorCritic
@@ -54,14 +59,22 @@ class TorchStepper:
         self._columns = (TOTAL, *algorithm.terms)
         self._is_maximum = torch.tensor([name == RATIO_ERROR for name in self._columns], device=self.device)
         self._other_loss: LossFunction | None = None
+        self._figures: Compute = one_choice.figures_of
+        self.has_slopes = model.on_card and one_choice.fits(model.spec, algorithm)
+        by_hand = self.has_slopes and model.has_plain_layers and not settings.checkpointing
+        self._by_hand = MlpGradient(model, parts) if by_hand else None
         self.set_coefficients(Coefficients(1.0, algorithm.coefficients))
         self.use_precision(settings.precision)
 
     def _scalar(self, number: float) -> Tensor:
         return torch.tensor(number, dtype=torch.float32, device=self.device)
 
-    def compile(self) -> None:
-        """Do nothing: torch has its kernels."""
+    def compile(self) -> str:
+        """Compile a kernel for the loss where there is one; return a sentence if it does not work."""
+        if not self.has_slopes:
+            return ""
+        self._figures, problem = figures_on(self.device)
+        return problem
 
     def use_precision(self, precision: Precision) -> None:
         """Compute the next steps in another number format."""
@@ -105,7 +118,11 @@ class TorchStepper:
             part = parameter.split(".")[0]
             for name, flat in states[part].items():
                 begin, shape = layout.offsets[parameter] - self._slices[part].start, layout.shapes[parameter]
-                yield i, name, flat if flat.dim() == 0 else flat[begin : begin + prod(shape)].view(shape)
+                yield i, name, flat if flat.dim() == 0 else self._own(flat[begin : begin + prod(shape)], parameter)
+
+    def _own(self, flat: Tensor, parameter: str) -> Tensor:
+        """Return the part of a parameter's moments that belongs to the policy itself."""
+        return self.model.own_part(flat.view(self.model.layout.shapes[parameter]), parameter)
 
     def copy_optimizer(self) -> list[Tensor]:
         """Return a copy of the optimiser's state for :meth:`restore_optimizer`."""
@@ -167,27 +184,45 @@ class TorchStepper:
 
     def microbatch_gradient(self, rollout: Samples, indices: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Return the gradient of one microbatch and its report; see :meth:`gradients`."""
-        loss = self.loss_of(rollout, indices, weights)
-        return self.report_of(loss, self.gradients_of(loss))
+        if self._by_hand is None or self._other_loss is not None:
+            loss = self.loss_of(rollout, indices, weights)
+            return self.report_of(loss, self.gradients_of(loss))
 
-    def loss_of(self, rollout: Samples, indices: Tensor, weights: Tensor) -> Loss:
+        def gather() -> Gathered:
+            samples, of_steps = _gathered(rollout, indices, weights)
+            return samples, partial(self._slopes_of, samples, of_steps)
+
+        flat, loss = self._by_hand.gradient(self._read, gather, self.scaler, room_for(self.ranks, len(self._columns)))
+        return flat, self._figures_of(loss)
+
+    def loss_of(self, rollout: Samples, indices: Tensor, weights: Tensor) -> StepLoss:
         """Return the loss of one microbatch."""
         # No name holds the gathered samples: most of them are free before the backward pass.
-        return (self._other_loss or self.loss)(*_gathered(rollout, indices, weights), self.leaves)
+        if self.has_slopes and self._other_loss is None:
+            return self._loss_with_slopes(*_gathered(rollout, indices, weights))
+        return StepLoss(*(self._other_loss or self.loss)(*_gathered(rollout, indices, weights), self.leaves))
 
     @property
     def leaves(self) -> Mapping[str, Tensor]:
         """What the loss is differentiated by, by name."""
         return self._read.leaves
 
-    def gradients_of(self, loss: Loss) -> tuple[Tensor, ...]:
+    def gradients_of(self, loss: StepLoss) -> tuple[Tensor, ...]:
         """Return the gradient of a loss by each of :attr:`leaves`, scaled in FP16."""
-        return torch.autograd.grad(self.scaler.scale(loss.total), [self.leaves[name] for name in self._names])
+        leaves = [self.leaves[name] for name in self._names]
+        if not loss.slopes:
+            return torch.autograd.grad(self.scaler.scale(loss.total), leaves)
+        slopes: Any = self.scaler.scale(loss.slopes)
+        return torch.autograd.grad(loss.outputs, leaves, slopes)
 
-    def report_of(self, loss: Loss, gradients: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    def report_of(self, loss: StepLoss, gradients: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """Return a loss and its gradient as :meth:`gradients` does."""
         flat = self._read.flat(gradients, room_for(self.ranks, len(self._columns)))
-        return flat, torch.stack([figure.detach() for figure in (loss.total, *loss.terms)])
+        return flat, self._figures_of(loss)
+
+    def _figures_of(self, loss: StepLoss) -> Tensor:
+        """Return float32[1 + terms], the total loss and its terms."""
+        return torch.stack([figure.detach() for figure in (loss.total, *loss.terms)])
 
     def apply(self, gradient: Tensor, report: Tensor) -> Tensor:
         """Clip the gradient and step; return the report with 1 where the step was skipped."""
@@ -201,16 +236,27 @@ class TorchStepper:
     def loss(self, samples: Samples, weights: Tensor, tensors: Mapping[str, Tensor] | None = None) -> Loss:
         """Return the loss of some samples with weights float32[B], by the model's parameters or those given."""
         held = self.model.tensors if tensors is None else tensors
-        normalised = self.model.normalise(samples.observations)
-        logits = self._evaluate(self.model.logits, normalised, samples.described, held, samples.actor_memory)
-        if self.algorithm.needs_critic:
-            values = self._evaluate(self.model.values, normalised, held, samples.critic_memory)
-        else:
-            values = normalised.new_empty(0)
+        logits, values = self._outputs(samples, held)
         log_std = held.get(LOG_STD, self.model.log_std)
         evaluated = self.model.distribution(logits, log_std, *samples.choices)
         # Tensors, and not numbers: torch's compiler would compile anew for each of their values.
         return self.algorithm.loss(PolicyOutputs(logits, *evaluated, values), samples, weights, self._coefficients)
+
+    def _loss_with_slopes(self, samples: Samples, weights: Tensor) -> StepLoss:
+        """Return the loss of some samples, and its derivatives by the networks' outputs."""
+        return self._slopes_of(samples, weights, *self._outputs(samples, self.leaves))
+
+    def _slopes_of(self, samples: Samples, weights: Tensor, logits: Tensor, values: Tensor) -> StepLoss:
+        """Return the same for such outputs."""
+        return one_choice.loss_with_slopes(logits, values, samples, weights, self._coefficients, self._figures)
+
+    def _outputs(self, samples: Samples, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Return the actor's outputs and values, float32[0] without a critic."""
+        normalised = self.model.normalise(samples.observations)
+        logits = self._evaluate(self.model.logits, normalised, samples.described, tensors, samples.actor_memory)
+        if not self.algorithm.needs_critic:
+            return logits, normalised.new_empty(0)
+        return logits, self._evaluate(self.model.values, normalised, tensors, samples.critic_memory)
 
     def _evaluate(self, network: Callable[..., Tensor], *inputs: Any) -> Tensor:
         """Return a network's outputs; with checkpointing, the backward pass computes its activations again."""

@@ -73,6 +73,20 @@ class FamilyExport(NamedTuple):
     description: Callable[[PolicySpec], dict[str, Any]]
 
 
+class InPlace(NamedTuple):
+    """A step of many streams that writes their next states over the given ones, float[B, S].
+
+    Attributes:
+        step: returns the outputs of the last hidden layer, float[B, units], for chunks of one step.
+        pack: ``pack(spec, states)`` returns float32[N, S] states as the step keeps them.
+        unpack: the way back.
+    """
+
+    step: Callable[[HiddenInputs], Tensor]
+    pack: Callable[[PolicySpec, Tensor], Tensor]
+    unpack: Callable[[PolicySpec, Tensor], Tensor]
+
+
 def _draw(layer: FirstLayer) -> None:
     """Draw the matrix as a whole."""
     layer.draw(layer.layer[0])
@@ -86,4 +100,6 @@ class TorchFamily:
     hidden: Callable[[HiddenInputs], tuple[Tensor, Tensor]]
     initialise: Callable[[FirstLayer], None] = _draw  # draws a hidden layer behind the first one, without gradients
     export: FamilyExport | None = None  # None: it cannot be exported
+    in_place: InPlace | None = None  # a faster way for single steps; None: new states are made and copied
+    plain_layers: bool = False  # whether hidden layers are products with an activation, one after the other
     loops: bool = False  # whether it takes the steps of a chunk one after the other, each with operations of its own

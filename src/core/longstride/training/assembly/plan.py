@@ -7,6 +7,7 @@ import torch
 
 from longstride.config import Config
 from longstride.errors import UserError
+from longstride.hardware.operations import NO_OPERATIONS
 from longstride.hardware.planning.host_memory import has_room, require_room
 from longstride.hardware.planning.plan import Plan, make_plan
 from longstride.hardware.planning.second_gpu import format_second_gpu
@@ -144,7 +145,7 @@ def collection_work(setup: Setup) -> CollectionWork:
         problem = f"POLICY_NETWORK is {spec.family.name}, which has no forward pass for batches of single steps"
     return CollectionWork(
         weights=sum(inputs * outputs for inputs, outputs in spec.matrices["actor"]),
-        operations=0 if problem else count_answers(spec),
+        answer=NO_OPERATIONS if problem else count_answers(spec),
         row_bytes=4 * (spec.observation_size + spec.action_space.outputs),
         problem=problem,
     )

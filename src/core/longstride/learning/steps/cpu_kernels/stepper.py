@@ -78,12 +78,13 @@ class KernelStepper:
         self.precision = precision
         self.scaler = grad_scaler(self.device, precision)
 
-    def compile(self) -> None:
-        """Compile the kernels, or load them, by a pass over one sample that changes nothing."""
+    def compile(self) -> str:
+        """Compile the kernels, or load them, by a pass over one sample that changes nothing; return no sentence."""
         self._backprop.compile()
         zero = np.zeros(1, np.float32)
         norm(zero)
         adam(zero, zero, zero, zero, 0.0, 0.0, 1.0, 1.0)
+        return ""
 
     def set_coefficients(self, coefficients: Coefficients) -> None:
         """Set learning rates and coefficients of the loss for the next steps, those of another rollout."""

@@ -17,4 +17,4 @@ def hidden(inputs: HiddenInputs) -> tuple[Tensor, Tensor]:
     return x, x[:0]  # a view, where zeros would be a launch
 
 
-MLP_IN_TORCH = TorchFamily(hidden, export=MLP_EXPORT)
+MLP_IN_TORCH = TorchFamily(hidden, export=MLP_EXPORT, plain_layers=True)

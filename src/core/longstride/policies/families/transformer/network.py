@@ -23,8 +23,7 @@ from torch import Tensor
 from torch.nn.functional import rms_norm, scaled_dot_product_attention
 
 from longstride.policies.distributions import to_float32
-from longstride.policies.families.torch_family import FirstLayer, HiddenInputs, Layer, TorchFamily
-from longstride.policies.families.transformer.export import TRANSFORMER_EXPORT
+from longstride.policies.families.torch_family import FirstLayer, HiddenInputs, Layer
 from longstride.policies.families.transformer.norm import NORM_EPSILON
 from longstride.policies.families.transformer.rotary import rotations
 from longstride.policies.memory import Memory, Steps
@@ -70,20 +69,20 @@ def hidden(inputs: HiddenInputs) -> tuple[Tensor, Tensor]:
     for block, first in enumerate(range(0, len(others), 4)):
         attention, found, up, down = others[first : first + 4]
         past = _in_order(rings[:, block], view.columns, spec.attention_heads)
-        heads, steps = _attend(_product(_norm(x), attention), past, view, attention[0].dtype)
-        x = x + _product(heads, found)
-        units = inputs.activation(_product(_norm(x), up))
-        x = x + _product(units, down)
+        heads, steps = _attend(product(norm(x), attention), past, view, attention[0].dtype)
+        x = x + product(heads, found)
+        units = inputs.activation(product(norm(x), up))
+        x = x + product(units, down)
         if inputs.hidden is not None:
             inputs.hidden.append(units)
         if after is not None:
             kept.append(_ring_after(steps, after, view, spec.context_length))
     ages = (
-        _wrapped(view.ages[after.chunks, after.places] + 1, spec.context_length)
+        wrapped(view.ages[after.chunks, after.places] + 1, spec.context_length)
         if after is not None
         else view.ages[:0, 0]
     )
-    outputs = _norm(x)
+    outputs = norm(x)
     if inputs.hidden is not None:
         inputs.hidden.append(outputs)
     return outputs, torch.cat([*kept, ages.unsqueeze(1).to(x.dtype)], dim=1)
@@ -98,11 +97,13 @@ def initialise(layer: FirstLayer) -> None:
         weight.mul_((layer.products / 2 - 1) ** -0.5)  # what is added to the residual values, so many times
 
 
-def _norm(x: Tensor) -> Tensor:
+def norm(x: Tensor) -> Tensor:
+    """Return rows divided by the root of their mean square."""
     return rms_norm(x, x.shape[1:], eps=NORM_EPSILON)
 
 
-def _product(x: Tensor, layer: Layer) -> Tensor:
+def product(x: Tensor, layer: Layer) -> Tensor:
+    """Return the outputs of a layer, in the number format of its weights."""
     weight, bias = layer
     return torch.addmm(bias, x.to(weight.dtype), weight)
 
@@ -159,11 +160,11 @@ def _attend(
     keys = torch.cat([past[0], _turned(key, view)], dim=2)
     values = torch.cat([past[1], value], dim=2)
     query, k, v = (each.to(dtype) for each in (_turned(query, view), keys, values))
-    found = _heads(query, k, v, view.hidden)
+    found = heads_of(query, k, v, view.hidden)
     return found.transpose(1, 2).reshape(len(product), -1), (keys, values)
 
 
-def _heads(query: Tensor, keys: Tensor, values: Tensor, hidden: Tensor) -> Tensor:
+def heads_of(query: Tensor, keys: Tensor, values: Tensor, hidden: Tensor) -> Tensor:
     """Return what the heads find; see :func:`scaled_dot_product_attention`."""
     if query.is_meta:  # where costs are counted torch would take its way without a kernel
         found: Tensor = _KERNEL(query, keys, values, attn_mask=hidden)[0]
@@ -189,9 +190,6 @@ def _ring_after(steps: tuple[Tensor, Tensor], after: Steps, view: _View, window:
     return torch.cat([keys.transpose(2, 3).flatten(1), values.flatten(1)], dim=1)
 
 
-def _wrapped(ages: Tensor, window: int) -> Tensor:
+def wrapped(ages: Tensor, window: int) -> Tensor:
     """Return ages as a state keeps them."""
     return torch.where(ages < 4 * window, ages, 2 * window + ages % (2 * window))
-
-
-TRANSFORMER_IN_TORCH = TorchFamily(hidden, initialise, TRANSFORMER_EXPORT)

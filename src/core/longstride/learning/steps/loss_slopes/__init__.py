@@ -1,0 +1,1 @@
+"""Losses together with their derivatives by the networks' outputs, in few launches."""

@@ -1,0 +1,45 @@
+"""``python -m helpers.triton_losses`` prints how far the Triton kernel, interpreted, is from autograd in float64.
+
+A process of its own: Triton reads TRITON_INTERPRET when a kernel is defined.
+"""
+
+import json
+import os
+
+os.environ["TRITON_INTERPRET"] = "1"
+
+import torch
+from helpers.choice_losses import ROWS, by_autograd, choice_samples, coefficients_of
+
+from longstride.learning.steps.loss_slopes import one_choice, triton_choice
+
+
+def main():
+    """Print the largest deviation of each figure, of the wider one of each pair."""
+    found = {}
+    for case, entropy, critic in (("ppo", 0.01, True), ("no entropy", 0.0, True), ("grpo", 0.01, False)):
+        samples, logits, values, weights = choice_samples(torch.float32)
+        values = values if critic else values[:0]
+        loss = one_choice.loss_with_slopes(
+            logits, values, samples, weights, coefficients_of(torch.float32, entropy), triton_choice.figures_of
+        )
+        exact = samples._replace(
+            **{name: samples.columns[name].double() for name in ("log_probs", "advantages", "returns")}
+        )
+        total, terms, slopes = by_autograd(
+            exact, logits.double(), values.double(), weights.double(), coefficients_of(torch.float64, entropy)
+        )
+        pairs = [(loss.total, total), *zip(loss.terms, terms, strict=True), *zip(loss.slopes, slopes, strict=True)]
+        found[case] = max(float((a - b).abs().max() / b.abs().max().clamp(min=1e-3)) for a, b in pairs)
+    samples, logits, values, weights = choice_samples(torch.float32)
+    logits[3, samples.actions[3]] = torch.nan
+    loss = one_choice.loss_with_slopes(
+        logits, values, samples, weights, coefficients_of(torch.float32), triton_choice.figures_of
+    )
+    found["nan stays"] = bool(loss.total.isnan()) and bool(loss.slopes[0][3].isnan().any())
+    found["rows"] = ROWS
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
