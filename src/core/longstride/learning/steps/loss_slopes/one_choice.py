@@ -10,6 +10,7 @@ The definitions are those of :mod:`longstride.learning.algorithms.ppo` and :mod:
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -21,8 +22,6 @@ from longstride.learning.algorithms.ppo import LossTerms, PolicyTerms, Ppo, PpoC
 from longstride.policies.distributions import FORBIDDEN
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.spaces import Discrete
-
-_SIGNS: dict[torch.device, Tensor] = {}
 
 
 class StepLoss(NamedTuple):
@@ -122,8 +121,7 @@ def _is_none(coefficient: Any) -> bool:
     return isinstance(coefficient, float) and coefficient == 0.0
 
 
+@cache
 def _signs(device: torch.device) -> Tensor:
-    """Return float32[5], what the sums of :class:`Figures` are multiplied by, made once."""
-    if device not in _SIGNS:
-        _SIGNS[device] = torch.tensor([-1.0, -1.0, 1.0, 1.0, 0.5], device=device)
-    return _SIGNS[device]
+    """Return float32[5], what the sums of :class:`Figures` are multiplied by."""
+    return torch.tensor([-1.0, -1.0, 1.0, 1.0, 0.5], device=device)
