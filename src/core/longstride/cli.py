@@ -40,6 +40,7 @@ from longstride.output import keep_output, lost_output, note_error
 from longstride.process.backtest.mode import BACKTEST
 from longstride.process.front.mode import FRONT
 from longstride.process.recommend.mode import RECOMMEND
+from longstride.process.staff.mode import STAFF
 from longstride.process.whatif.mode import WHATIF
 from longstride.setting_groups.former import renamed
 from longstride.settings import load_settings
@@ -53,6 +54,7 @@ MODES = (
     REPORT,
     WHATIF,
     FRONT,
+    STAFF,
     BACKTEST,
     PLAN,
     DOCTOR,

@@ -8,20 +8,19 @@ if TYPE_CHECKING:
     from argparse import _ArgumentGroup as Group
 
 
-def add_search_flags(group: "Group") -> None:
-    """Add the flags that ``front`` and ``staff`` have."""
+def add_search_flags(group: "Group", timed: str) -> None:
+    """Add the flags that ``front`` and ``staff`` have; ``timed`` says what --minutes limits."""
     what = "a scenario (bundled name or file) or an event log (or --scenario NAME, --event-log FILE)"
     group.add_argument("process", nargs="?", metavar="SCENARIO_OR_LOG", help=what)
     metrics = "the two metrics, of which the least is best (default: cost_per_case,mean_cycle_time)"
     group.add_argument("--metrics", metavar="A,B", help=metrics)
-    group.add_argument(
-        "--minutes", type=float, metavar="M", help="time of all trainings over all calls (default: no limit)"
-    )
-    add_policies(group)
+    minutes = f"time of {timed}, over all calls (default: no limit)"
+    group.add_argument("--minutes", type=float, metavar="M", help=minutes)
 
 
 def _add_flags(group: "Group") -> None:
-    add_search_flags(group)
+    add_search_flags(group, "all trainings")
+    add_policies(group)
     group.add_argument(
         "--points", type=int, metavar="N", help="policies to train, each for another weight (default: 5)"
     )
