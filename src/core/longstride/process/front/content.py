@@ -8,7 +8,7 @@ from typing import Any
 from longstride.process.fidelity.base import NOT_JUDGED
 from longstride.process.front.points import Point, Standing, difference, standings
 from longstride.process.simulator import ProcessSimulator
-from longstride.text import Scale, counted, format_half, format_number, in_words, scale_of
+from longstride.text import Scale, format_half, format_number, in_words, scale_of
 from longstride.training.evaluation.evaluate import summarise
 
 _PLACES = {"front": "on the front", "behind": "behind {}, not shown", "dominated": "dominated by {}"}
@@ -95,11 +95,13 @@ def sentences(front: Front) -> list[str]:
         return [NOT_JUDGED]
     names = [point.name for point in front.on_front]
     lines = [f"On the front, by {in_words(front.metrics[0])}: {', '.join(names)}."]
-    for place, verb in (("dominated", "shown to be worse than another one"), ("behind", "behind another one")):
+    for place, said in (
+        ("dominated", "dominated: another one is shown to be better in one metric, and no worse in the other"),
+        ("behind", "behind another one in both metrics, but their intervals do not show it"),
+    ):
         of = [name for name, standing in front.standings.items() if standing.place == place]
         if of:
-            ending = ", but the intervals do not show it" if place == "behind" else " by paired 95 % intervals"
-            lines.append(f"{counted(len(of), 'point')} {verb} in both metrics{ending}: {', '.join(of)}.")
+            lines.append(f"{', '.join(of)}: {said}.")
     return lines
 
 

@@ -12,6 +12,9 @@ from longstride.report.page import Block, Cell, Code, Figure, Page, Section, Tab
 _MOST_LABELS = 16
 """Points that have their names in the picture; with more of them only those on the front do."""
 
+_FAR = 3.0
+"""Points of which a mean is this many times the largest on the front are left out of the picture."""
+
 _CAPTION = (
     "Less is better in both. Bars are 95 % intervals of each point alone. The line joins the points on the front. "
     "Whether one point beats another follows from paired differences, which are more exact than the bars."
@@ -29,7 +32,7 @@ def build_page(title: str, subtitle: str, front: Front, words: Sequence[str], co
     ahead = {point.name for point in front.on_front} if front.judged else set()
     table = [[Cell(row[0], bold=row[0] in ahead), *plain(*row[1:])] for row in rows]
     blocks: list[Block] = [
-        Figure("Points and the front", draw("front", 5.5, lambda figure: _paint(figure, front)), _CAPTION),
+        Figure("Points and the front", draw("front", 5.5, lambda figure: _paint(figure, front)), _caption(front)),
         Table("Points", headers, table, _TABLE),
     ]
     sections = [Section("front", "The front", blocks)]
@@ -39,13 +42,28 @@ def build_page(title: str, subtitle: str, front: Front, words: Sequence[str], co
     return Page(title, subtitle, verdict, "", [], rest, cautions(), sections)
 
 
+def _drawn(front: Front) -> list[Point]:
+    """Return the points with both metrics, without those that are far from the front."""
+    most = [_FAR * max((point.mean(metric) or 0.0) for point in front.on_front) for metric in front.metrics]
+    means = [(point, [point.mean(metric) for metric in front.metrics]) for point in front.points]
+    known = [(p, [mean for mean in of if mean is not None]) for p, of in means if None not in of]
+    return [p for p, of in known if all(mean <= far or far <= 0.0 for mean, far in zip(of, most, strict=True))]
+
+
+def _caption(front: Front) -> str:
+    drawn = {point.name for point in _drawn(front)}
+    rest = [name for name in front.standings if name not in drawn]
+    return f"{_CAPTION} Too far away for the picture: {', '.join(rest)}." if rest else _CAPTION
+
+
 def _paint(figure: Any, front: Front) -> None:
     axes, (x, y) = figure.add_subplot(), front.metrics
+    points = sorted(_drawn(front), key=lambda point: point.mean(x) or 0.0)
     kinds = list(dict.fromkeys(point.kind for point in front.points))
-    few = len(front.points) <= _MOST_LABELS
+    few, above = len(points) <= _MOST_LABELS, {point.name: i % 2 for i, point in enumerate(points)}
     ahead = front.on_front
     for kind, colour in zip(kinds, _colours(), strict=False):
-        of = [(p, a, b) for p in front.points if p.kind == kind for a, b in [_both(front, p)] if a and b]
+        of = [(p, a, b) for p in points if p.kind == kind for a, b in [_both(front, p)] if a and b]
         if not of:
             continue
         bars = {
@@ -56,7 +74,12 @@ def _paint(figure: Any, front: Front) -> None:
         axes.errorbar(*values, **bars, fmt="o", color=colour, markersize=5, elinewidth=1, label=plot_text(kind))
         for point, a, b in of:
             if few or point in ahead:
-                place = {"textcoords": "offset points", "xytext": (5, 5), "fontsize": "small", "color": STYLE.ink}
+                place = {
+                    "textcoords": "offset points",
+                    "xytext": (5, 5 if above[point.name] else -12),
+                    "fontsize": "small",
+                    "color": STYLE.ink,
+                }
                 axes.annotate(plot_text(point.name), (a[0], b[0]), **place)
     line = [(a[0], b[0]) for point in ahead for a, b in [_both(front, point)] if a and b]
     if len(line) > 1:

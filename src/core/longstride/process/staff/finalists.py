@@ -80,5 +80,5 @@ def _share(point: Point) -> tuple[float, float, float] | None:
 
 
 def _shown(share: tuple[float, float, float]) -> str:
-    mean, low, high = (format_number(100.0 * number, 3) for number in share)
+    mean, low, high = (format_number(100.0 * min(max(number, 0.0), 1.0), 3) for number in share)
     return f"{mean} % (95 % interval {low} to {high} %)"
