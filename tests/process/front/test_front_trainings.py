@@ -29,6 +29,8 @@ class FakeRuns:
         mark_folder(directory, "run")
         if self.kill == "early":
             raise KeyboardInterrupt
+        if self.kill == "no time":
+            return 0, 30.0
         last = directory / "checkpoints" / "last"
         last.mkdir(parents=True, exist_ok=True)
         (last / "iteration-00000001.json").write_text("{}")
@@ -82,6 +84,15 @@ def test_a_training_that_fails_is_a_sentence_and_is_tried_again(tmp_path, runs):
         train_once(tmp_path / "weight-1", ARGUMENTS, print)
     runs.code = 0
     train_once(tmp_path / "weight-1", ARGUMENTS, print)
+    assert len(runs.calls) == 2
+
+
+def test_a_training_without_time_for_an_iteration_is_not_done(tmp_path, runs):
+    runs.kill = "no time"
+    with pytest.raises(UserError, match="had no time for an iteration; the same command with more --minutes continues"):
+        train_once(tmp_path / "weight-1", ARGUMENTS, print)
+    runs.kill = ""
+    assert train_once(tmp_path / "weight-1", ARGUMENTS, print) == 30.0
     assert len(runs.calls) == 2
 
 

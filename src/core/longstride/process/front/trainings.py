@@ -70,7 +70,7 @@ def train_once(directory: Path, arguments: list[str], say: Say) -> float:
     A file beside the run directory says that it is done.
 
     Raises:
-        UserError: the training fails, or another process trains there.
+        UserError: the training fails or has no time for an iteration, or another process trains there.
     """
     done = directory.with_name(f"{directory.name}.json")
     with suppress(OSError, ValueError, TypeError, KeyError):
@@ -86,6 +86,11 @@ def train_once(directory: Path, arguments: list[str], say: Say) -> float:
         error, seconds = train_anew(directory, [*arguments, *own], log, watch.stop)
     if error:
         raise UserError(f"The training in {directory} failed: {error} All of it: {log}.")
+    if not RunDirectory(directory).holds_run():
+        raise UserError(
+            f"The training in {directory} had no time for an iteration; the same command with more --minutes "
+            "continues. What was done before is kept."
+        )
     trained = sum(float(record[phase]) for record in whole_records(directory) for phase in _PHASES)
     seconds = max(seconds, trained)
     write_json(done, {"seconds": seconds})

@@ -206,7 +206,7 @@ def _search(staffing: Staffing, search: SearchFolder, player: TeamPlayer, seed: 
         nonlocal said
         records = player.play(team, sampling, _STREAMS)
         first, second = (fmean(record[metric] for record in records if metric in record) for metric in metrics)
-        if time.monotonic() - said > _EVERY:
+        if progress.played and time.monotonic() - said > _EVERY:
             said = time.monotonic()
             took = format_duration(progress.seconds)
             say(f"  {len(progress.played)} teams in {took}, {len(progress.front())} on the front")
