@@ -228,7 +228,7 @@ def test_the_mode_compares_teams_and_says_how_to_play_them(tmp_path, capsys):
     out = capsys.readouterr().out
     content = json.loads((folder / "staff.json").read_text())
     assert content["metrics"] == ["cost_per_case", "share_beyond_target"]
-    assert content["points"][0]["name"] == content["reference"] == "fifo, as it is"
+    assert content["points"][0]["name"] == content["reference"] == "fifo: as it is"
     assert any("keep 90 % within 6 h" in said or "No team is named" in said for said in content["sentences"])
     command = next(line.strip() for line in out.splitlines() if "--mode whatif" in line)
     assert main([*flags, "--run-directory", str(folder)]) == 0

@@ -96,12 +96,12 @@ def sentences(front: Front) -> list[str]:
     names = [point.name for point in front.on_front]
     lines = [f"On the front, by {in_words(front.metrics[0])}: {', '.join(names)}."]
     for place, said in (
-        ("dominated", "dominated: another one is shown to be better in one metric, and no worse in the other"),
-        ("behind", "behind another one in both metrics, but their intervals do not show it"),
+        ("dominated", "Dominated, since another point is shown to be better in one metric and no worse in the other"),
+        ("behind", "Behind another point in both metrics, though the intervals do not show it"),
     ):
         of = [name for name, standing in front.standings.items() if standing.place == place]
         if of:
-            lines.append(f"{', '.join(of)}: {said}.")
+            lines.append(f"{said}: {', '.join(of)}.")
     return lines
 
 

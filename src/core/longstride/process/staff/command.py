@@ -121,13 +121,13 @@ def run_staff(options: StaffOptions, call: Call) -> int:
         for finalist in named:
             records = player.play(finalist.team, sampling)
             kind = "not retrained" if acting.policy else "rule"
-            points.append(Point(f"{_player(options)}, {finalist.name}", kind, records, team=finalist.words))
+            points.append(Point(f"{_player(options)}: {finalist.name}", kind, records, team=finalist.words))
             if finalist.name in trained:
                 own = RunPlayer(load_process_run(trained[finalist.name], say), sampling.threads)
                 records, _ = own.play(finalist.name, player.scenario(finalist.team), sampling, say)
                 place = trained[finalist.name]
                 points.append(
-                    Point(f"retrained, {finalist.name}", "retrained", records, directory=place, team=finalist.words)
+                    Point(f"retrained: {finalist.name}", "retrained", records, directory=place, team=finalist.words)
                 )
         judged = not (base and base.misses)
         simulator = ProcessSimulator(pair.on(process))
