@@ -53,7 +53,9 @@ def test_a_foreign_journal_in_the_folder_of_a_sweep_is_left(tmp_path, refused): 
     mark_folder(tmp_path, "sweep")
     (tmp_path / "journal.log").write_text("first line\nno newline")
     before = digests(tmp_path)
-    assert "journal.log is damaged, or no file of a sweep; move it away" in refused(*SWEEP, "--run-directory", tmp_path)
+    assert "journal.log is damaged, or no file of a search; move it away" in refused(
+        *SWEEP, "--run-directory", tmp_path
+    )
     assert digests(tmp_path) == before
 
 

@@ -38,7 +38,9 @@ from longstride.errors import (
 from longstride.learning.distributed.launch import Launch
 from longstride.output import keep_output, lost_output, note_error
 from longstride.process.backtest.mode import BACKTEST
+from longstride.process.front.mode import FRONT
 from longstride.process.recommend.mode import RECOMMEND
+from longstride.process.staff.mode import STAFF
 from longstride.process.whatif.mode import WHATIF
 from longstride.setting_groups.former import renamed
 from longstride.settings import load_settings
@@ -46,7 +48,24 @@ from longstride.terminal import console_of_output, make_console, say_error, say_
 from longstride.text import Say
 from longstride.version import __version__
 
-MODES = (TRAIN, EVALUATE, REPORT, WHATIF, BACKTEST, PLAN, DOCTOR, REPLAY, AB, RECOMMEND, EXPORT, SWEEP, TRACK, INIT)
+MODES = (
+    TRAIN,
+    EVALUATE,
+    REPORT,
+    WHATIF,
+    FRONT,
+    STAFF,
+    BACKTEST,
+    PLAN,
+    DOCTOR,
+    REPLAY,
+    AB,
+    RECOMMEND,
+    EXPORT,
+    SWEEP,
+    TRACK,
+    INIT,
+)
 """All modes, in the order of ``--help``."""
 
 _NO_THREADS = "can't start new thread", "Failed to create thread", "Resource temporarily unavailable"

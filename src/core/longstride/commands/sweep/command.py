@@ -7,10 +7,11 @@ from statistics import fmean
 from rich.console import Console
 
 from longstride.commands.sweep.held_out import NOTHING_COMPARED, HeldOut, compare_held_out
+from longstride.commands.sweep.journal import is_journal
 from longstride.commands.sweep.page import build_page
 from longstride.commands.sweep.report import Outcome, closing_lines, result_json, trial_line, trial_tables
 from longstride.commands.sweep.runs import Records, Result, parts_done, share_done
-from longstride.commands.sweep.study import RUNGS, Search, best_first, is_journal
+from longstride.commands.sweep.study import RUNGS, Search, best_first
 from longstride.commands.sweep.sweep import BASE, JOURNAL, PAGE, RESULT, Sweep, trial_name
 from longstride.errors import UserError
 from longstride.report.page import write_page

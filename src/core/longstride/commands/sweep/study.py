@@ -1,17 +1,14 @@
 """The search by Optuna: what to try next, what to give up, what mattered. Its journal survives a kill."""
 
-import json
 import math
 import warnings
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from longstride.commands.sweep.journal import import_optuna, open_study, repair_study
 from longstride.commands.sweep.space import Dimension
-from longstride.errors import UserError
-from longstride.own_files.opening import is_regular, open_own
 from longstride.seeding import stream
 
 Objectives = Literal["score", "score,seconds"]
@@ -22,9 +19,6 @@ RUNGS = 10
 
 _FIRST_RUNG, _FIRST_TRIALS = 3, 5
 """Parts of a trial, and complete trials, before the first comparison."""
-
-_BEGINNING, _LONGEST_LINE = b'{"op_code":', 2**20
-"""Begin of a line of Optuna's journal, and bytes of the first one that are read."""
 
 _TOP, _LEAST_COMPLETE = 0.25, 8
 """Share of the trials whose values are compared with those of all, and the complete trials that it takes."""
@@ -63,35 +57,20 @@ class Search:
     """
 
     def __init__(self, journal: Path, space: Sequence[Dimension], aim: Aim) -> None:
-        optuna = self._optuna = _import_optuna()
+        optuna = self._optuna = import_optuna("sweep")
         self._space, self._aim = {d.name: _distribution(optuna, d) for d in space}, aim
-        _repair_journal(journal)
         directions = ["minimize" if aim.lower_is_better else "maximize"]
         pruner: Any = optuna.pruners.NopPruner()
         if aim.objectives == "score,seconds":
             directions.append("minimize")
         elif aim.pruning:
             pruner = optuna.pruners.MedianPruner(n_startup_trials=_FIRST_TRIALS, n_warmup_steps=0)
-        try:
-            kinds, lock = optuna.storages.journal, optuna.storages.journal.JournalFileOpenLock(str(journal))
-            storage = optuna.storages.JournalStorage(kinds.JournalFileBackend(str(journal), lock))
-            self._study = optuna.create_study(
-                storage=storage, study_name="sweep", directions=directions, pruner=pruner, load_if_exists=True
-            )
-        except (ValueError, KeyError, TypeError) as error:
-            raise UserError(
-                f"{journal} is damaged ({type(error).__name__}: {error}); name another --run-directory."
-            ) from None
+        self._study = open_study(optuna, journal, "sweep", directions, pruner)
         self._running: Any = None
 
     def repair(self) -> list[int]:
         """Mark trials that died with their process as failed, to be repeated; return their numbers."""
-        states = self._optuna.trial.TrialState
-        dead = self._study.get_trials(deepcopy=False, states=(states.RUNNING,))
-        for trial in dead:
-            self._study.enqueue_trial(trial.params, user_attrs={"repeats": trial.number})
-            self._study.tell(trial.number, state=states.FAIL)
-        return [trial.number for trial in dead]
+        return repair_study(self._optuna, self._study)
 
     def begin(self) -> tuple[int, dict[str, Any]]:
         """Begin a trial; return its number and its values."""
@@ -173,52 +152,6 @@ def _distribution(optuna: Any, dimension: Dimension) -> Any:
         return kinds.CategoricalDistribution(dimension.choices)
     kind = kinds.IntDistribution if dimension.whole else kinds.FloatDistribution
     return kind(dimension.low, dimension.high, log=dimension.log)
-
-
-def _import_optuna() -> Any:
-    try:
-        import optuna
-    except ImportError:
-        raise UserError('--mode sweep needs Optuna: pip install "longstride[sweep]".') from None
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    return optuna
-
-
-def is_journal(path: Path) -> bool:
-    """Return whether a file is a journal of Optuna, or an empty one or its first line cut off by a kill."""
-    if not is_regular(path):
-        return False
-    with path.open("rb") as file:
-        first = file.readline(_LONGEST_LINE)
-    if not first.endswith(b"\n"):
-        return first[: len(_BEGINNING)] == _BEGINNING[: len(first)]
-    with suppress(ValueError, RecursionError):
-        operation = json.loads(first)
-        return isinstance(operation, dict) and "op_code" in operation
-    return False
-
-
-def _repair_journal(journal: Path) -> None:
-    """Remove what a kill left: half a line, behind which Optuna would write the next one, and Optuna's lock.
-
-    The lock of the sweep's directory keeps other processes away.
-
-    Raises:
-        UserError: a file with the name of the journal, or of its lock, is something else; it is left as it is.
-    """
-    lock = journal.with_name(f"{journal.name}.lock")
-    for path, is_own in ((journal, is_journal), (lock, _is_lock)):
-        if (path.exists() or path.is_symlink()) and not is_own(path):
-            raise UserError(f"{path} is damaged, or no file of a sweep; move it away, or name another --run-directory.")
-    lock.unlink(missing_ok=True)
-    if journal.exists():
-        content = journal.read_bytes()
-        with open_own(journal, "r+b") as file:
-            file.truncate(content.rfind(b"\n") + 1)
-
-
-def _is_lock(path: Path) -> bool:
-    return is_regular(path) and path.stat().st_size == 0
 
 
 def pareto_front(trials: Sequence[Trial], lower_is_better: bool) -> list[Trial]:

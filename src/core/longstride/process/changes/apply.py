@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from longstride.errors import UserError
-from longstride.process.changes.hours import add_holidays, days_named, make_absent, take_off
+from longstride.process.changes.hours import add_holidays, days_named, make_absent, move_hours, take_off
 from longstride.process.changes.names import MaskedNames
 from longstride.process.changes.people import add_people, find_people, groups, remove_people
 from longstride.process.changes.volume import change_arrivals, change_times, teach
@@ -19,6 +19,7 @@ _WAYS = {
     "times": re.compile(rf"times?\s*{_PERCENT}\s+(.+)", re.IGNORECASE),
     "holiday": re.compile(r"holidays?\s+(?:on\s+)?(.+)", re.IGNORECASE),
     "learns": re.compile(r"(.+?)\s+learns?\s+(.+)", re.IGNORECASE),  # first: activities may be called "Sign off loan"
+    "moved": re.compile(r"(.+?)\s+(earlier|later)\s+by\s+(\d{1,2})\s*h(?:ours?)?", re.IGNORECASE),
     "absent": re.compile(r"(.+?)\s+absent\s+(?:from\s+)?(.+)", re.IGNORECASE),
     "off": re.compile(r"(.+?)\s+off\s+(?:on\s+)?(.+)", re.IGNORECASE),
 }
@@ -28,6 +29,7 @@ EXAMPLES = (
     "arrivals +10%",
     "times -20% Assess risk",
     "Kim off friday",
+    "Kim later by 2 hours",
     "Kim absent 2026-03-02 to 2026-03-13",
     "holiday 2026-04-06",
     "Kim learns Approve loan",
@@ -102,6 +104,9 @@ _CHANGES: dict[str, Callable[..., str]] = {
     "times": lambda content, scenario, share, activity: change_times(content, scenario, _number(share), activity),
     "holiday": add_holidays,
     "absent": lambda content, scenario, who, when: make_absent(content, scenario, find_people(scenario, who), when),
+    "moved": lambda content, scenario, who, word, hours: move_hours(
+        content, scenario, find_people(scenario, who), word.lower(), int(hours)
+    ),
     "off": lambda content, scenario, who, when: take_off(
         content, scenario, find_people(scenario, who), days_named(when)
     ),

@@ -42,6 +42,35 @@ def take_off(content: dict[str, Any], scenario: Scenario, names: Sequence[str], 
     return f"{who} off on {' and '.join(f'{day}s' for day in days)}"
 
 
+def move_hours(content: dict[str, Any], scenario: Scenario, names: Sequence[str], word: str, hours: int) -> str:
+    """Let some people begin and end their working hours ``earlier`` or ``later``; return a sentence about it.
+
+    Raises:
+        UserError: none of them has working hours, or those would pass midnight.
+    """
+    shift, moved = hours if word == "later" else -hours, list[str]()
+    for name in names:
+        for plan in content.get("working_hours", {}).get(name, []):
+            plan |= {end: _moved(name, plan[end], shift) for end in ("from", "to")}
+            moved += [name] if name not in moved else []
+        for plan in content.get("rosters", {}).get(name, []):
+            ends = [stretch.split("-") for stretch in plan["hours"]]
+            plan["hours"] = ["-".join(_moved(name, end, shift) for end in both) for both in ends]
+            moved += [name] if name not in moved else []
+    if not moved or not hours:
+        raise UserError(f"{', '.join(map(repr, names))}: there are no working hours to move.")
+    who = f"{moved[0]!r} comes and goes" if len(moved) == 1 else f"{', '.join(map(repr, moved))} come and go"
+    return f"{who} {counted(hours, 'hour')} {word}"
+
+
+def _moved(name: str, clock: str, shift: int) -> str:
+    """Return a time of the day some hours later."""
+    hour = int(clock[:2]) + shift
+    if not 0 <= hour + int(clock[3:]) / 60 <= 24:
+        raise UserError(f"{name!r} would work past midnight, which working hours of a day cannot say.")
+    return f"{hour:02d}{clock[2:]}"
+
+
 def make_absent(content: dict[str, Any], scenario: Scenario, names: Sequence[str], stretch: str) -> str:
     """Add an absence of some people to a scenario's content; return a sentence about it.
 

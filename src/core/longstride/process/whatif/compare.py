@@ -77,25 +77,49 @@ def play_variants(
         UserError: Numba cannot compile a simulator.
     """
     simulators = same_sizes([ProcessSimulator(variant.scenario, prior) for variant in variants])
-    own = simulators[0]
-    reasons = [why_not(trained.spec, own, other) if trained else "" for other in simulators]
-    players: dict[tuple[Any, ...], CompiledPlayer] = {}
-    played = []
-    for variant, simulator, reason in zip(variants, simulators, reasons, strict=True):
-        plays = replace(trained, spec=spec_on(trained.spec, simulator)) if trained and not reason else None
-        arrays = simulator.parameters.dtype, simulator.state_dtype, simulator.observation_size
-        kind = *arrays, simulator.max_steps, tuple(simulator.heuristics), plays is None  # all constants of a kernel
-        if kind not in players:
-            players[kind] = CompiledPlayer(simulator, plays.spec if plays else None, sampling.threads)
-        result = Evaluation(sampling.episodes, seed=sampling.seed)
-        for name in [*([TRAINED] if plays else []), *(n for n in names if n in simulator.heuristics)]:
-            progress(f"  playing {name} on {variant.name!r}")
-            params = plays.actor_params if plays and name == TRAINED else None
-            player = players[kind].on(simulator)
-            result.records[name], messages = player.play(name, params, sampling.episodes, sampling.seed)
-            result.messages += [f"{variant.name}: {message}" for message in messages[:1]]
+    own, players, played = simulators[0], Players(sampling.threads), []
+    for variant, simulator in zip(variants, simulators, strict=True):
+        reason = why_not(trained.spec, own, simulator) if trained else ""
+        plays = None if reason else trained
+        result = players.play(variant.name, simulator, plays, names, sampling, progress=progress)
         played.append(Played(variant, simulator, result, reason))
     return played
+
+
+class Players:
+    """Players of one policy, and of heuristics, on several scenarios; those with the same arrays share a kernel."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads, self._players = threads, dict[tuple[Any, ...], CompiledPlayer]()
+
+    def play(
+        self,
+        title: str,
+        simulator: ProcessSimulator,
+        trained: TrainedPolicy | None,
+        names: Sequence[str],
+        sampling: Sampling,
+        streams: str = "evaluation",
+        progress: Callable[[str], None] = lambda line: None,
+    ) -> Evaluation:
+        """Play the greedy policy, which can play this simulator, and those of the heuristics that it has.
+
+        Raises:
+            UserError: Numba cannot compile the simulator.
+        """
+        plays = replace(trained, spec=spec_on(trained.spec, simulator)) if trained else None
+        arrays = simulator.parameters.dtype, simulator.state_dtype, simulator.observation_size
+        kind = *arrays, simulator.max_steps, tuple(simulator.heuristics), plays is None  # all constants of a kernel
+        if kind not in self._players:
+            self._players[kind] = CompiledPlayer(simulator, plays.spec if plays else None, self._threads)
+        result = Evaluation(sampling.episodes, seed=sampling.seed)
+        for name in [*([TRAINED] if plays else []), *(n for n in names if n in simulator.heuristics)]:
+            progress(f"  playing {name} on {title!r}")
+            params = plays.actor_params if plays and name == TRAINED else None
+            player = self._players[kind].on(simulator)
+            result.records[name], messages = player.play(name, params, sampling.episodes, sampling.seed, streams)
+            result.messages += [f"{title}: {message}" for message in messages[:1]]
+        return result
 
 
 def across(first: tuple[Played, str], second: tuple[Played, str]) -> Verdict | None:

@@ -29,7 +29,7 @@ def variants_of(base: Scenario, files: list[str], changes: list[str], folder: Pa
         found.append(Variant(Path(name).stem, scenario, [], name))
     for number, text in enumerate(changes, 1):
         changed = apply_changes(base, text)
-        path = folder / f"{number}-{_file_name(text)}.json"
+        path = folder / f"{number}-{file_name(text)}.json"
         found.append(Variant(" ".join(text.split()), changed.scenario, changed.sentences, str(path)))
     names = [variant.name for variant in found]
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -80,6 +80,7 @@ def _require_comparable(base: Scenario, other: Scenario, name: str) -> None:
         )
 
 
-def _file_name(text: str) -> str:
+def file_name(text: str) -> str:
+    """Return changes in words as the name of a file, without its ending."""
     words = re.sub(r"(?<!\d)-(?=\s*\d)", "minus-", text.lower()).replace("+", "plus-").replace("%", "-percent")
     return re.sub(r"\W+", "-", words).strip("-")[:_LONGEST_NAME]

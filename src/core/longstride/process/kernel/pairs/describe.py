@@ -87,7 +87,7 @@ def _describe_person(state, p, pair, row):  # type: ignore[no-untyped-def]
     for k in range(3):
         row[SLOWER_THAN_FASTEST + k] = p.pair_rule[pair, k]
     row[SERVICE] = p.pair_log[pair]
-    row[SKILLS] = math.log(last - first)
+    row[SKILLS] = math.log(p.skills[r])
     row[OTHER_WAITING], row[OTHER_TASKS] = math.log1p(activities), math.log1p(tasks)
     row[BEST_ELSEWHERE] = p.pair_log[pair] - quickest
     left = min((state.change_at[r] - state.time) / p.pair_mean[pair], 20.0)  # unlimited without shifts
@@ -102,7 +102,7 @@ def _describe_task(state, p, a, free, rows):  # type: ignore[no-untyped-def]
     queue = math.log1p(state.queue_length[a])
     age = math.log1p((state.time - state.slot_enabled[slot]) / p.service_unit)
     case_age = math.log1p((state.time - state.arrival_time[state.slot_case[slot]]) / p.service_unit)
-    free_people, able = math.log(free), math.log(p.activity_pairs[a + 1] - p.activity_pairs[a])
+    free_people, able = math.log(free), math.log(p.able[a])
     for i in range(len(rows)):
         rows[i, BEHIND], rows[i, QUEUE], rows[i, AGE], rows[i, CASE_AGE] = behind, queue, age, case_age
         rows[i, FREE], rows[i, ABLE] = free_people, able

@@ -36,8 +36,10 @@ def pair_figures(p: Parameters, routing: Routing) -> dict[str, np.ndarray]:
 
     They are ``pair_rule`` float64[P, 3], the constant figures of the rule; ``pair_log`` float64[P], the logarithm of
     the mean service time; ``work_ahead`` float64[A], the expected work from each activity to the end of a case;
-    ``activity_share`` float64[A], the mean service time over the number of able people; and ``resource_pairs``
-    int64[P], the pairs by resource, those of resource r from ``resource_first[r]`` on.
+    ``activity_share`` float64[A], the mean service time over the number of able people; ``able`` float64[A], that
+    number; ``skills`` float64[R], the number of pairs of each resource; ``people`` float64, R; and ``resource_pairs``
+    int64[P], the pairs by resource, those of resource r from ``resource_first[r]`` on. The numbers are fields, and not
+    read from the sizes of arrays, because arrays may hold people who do not exist (``process/staff/team_player.py``).
     """
     slower, own, ahead = fixed_figures(p, routing)
     counts = np.bincount(p.pair_activity, minlength=len(p.activity_pairs) - 1)
@@ -49,6 +51,9 @@ def pair_figures(p: Parameters, routing: Routing) -> dict[str, np.ndarray]:
         "pair_log": np.log(p.pair_mean / p.service_unit),
         "work_ahead": routing.expected_work_ahead(typical) / p.service_unit,
         "activity_share": typical / np.maximum(counts, 1) / p.service_unit,
+        "able": counts.astype(np.float64),
+        "skills": np.diff(p.resource_first).astype(np.float64),
+        "people": np.float64(len(p.on_duty_at_start)),
         "resource_pairs": np.argsort(p.pair_resource, kind="stable").astype(np.int64),
     }
 

@@ -19,7 +19,7 @@ def summarise(state, p, summary):  # type: ignore[no-untyped-def]
     come those of :func:`_queues`, of :func:`_people` and, from 20 on, sine and cosine of the hour of the day and of the
     week.
     """
-    people = len(state.finish)
+    people = p.people
     summary[0], summary[1] = math.log1p(state.open), math.log1p(state.waiting)
     summary[2], summary[3] = math.log1p(state.open / people), math.log1p(state.waiting / people)
     _queues(state, p, summary)
@@ -61,7 +61,7 @@ def _queues(state, p, summary):  # type: ignore[no-untyped-def]
         oldest = max(oldest, age)
         work += length * p.work_ahead[a]
         most = max(most, length * p.activity_share[a])
-    work /= len(state.finish)
+    work /= p.people
     summary[4], summary[5] = waiting / activities, served / max(waiting, 1)
     summary[6], summary[7], summary[8] = math.log1p(first), math.log1p(second), math.log1p(third)
     summary[9], summary[10] = ages / max(waiting, 1), oldest
@@ -75,9 +75,9 @@ def _people(state, p, summary):  # type: ignore[no-untyped-def]
     The shares of people who are free, busy and on duty; log(1 + free people); the work ahead of cases in service over
     the number of people; and the mean of e / (e + mean) over busy people, with the elapsed time e of their tasks.
     """
-    people = len(state.finish)
+    people = p.people
     free, busy, on_duty, work, elapsed = 0, 0, 0, 0.0, 0.0
-    for r in range(people):
+    for r in range(len(state.finish)):
         free += state.available[r]
         on_duty += state.on_duty[r]
         pair = state.busy_pair[r]
