@@ -54,7 +54,7 @@ def mine_external_delays(
     steps.next("order of the events of each case")
     cases, weights = batches.ready(log, order_cases(log)), delay_clock(log)
     steps.next("delays")
-    waits, of_case = find_waits(log, cases, weights, work.open_hours), case_weights(log, cases)
+    waits, (of_case, cut_off) = find_waits(log, cases, weights, work.open_hours), case_weights(log, cases)
     kept = choose_cases(log, cases, of_case)
     pause = _pauses(log, work)
     more = np.maximum(waits.span - work.hours[cases.order], 0.0)
@@ -90,7 +90,7 @@ def mine_external_delays(
     found = keys(share) | {"waiting": _waiting(log, waits, times, share)}
     in_turn = [name for name in in_turn if name in data["resources"]]
     unsure = [name for name, unsure_of_it in zip(log.activities, are_noisy, strict=True) if unsure_of_it]
-    return found, _notes(log, waits, times, share, pause, in_turn) + _noise_notes(unsure)
+    return found, cut_off + _notes(log, waits, times, share, pause, in_turn) + _noise_notes(unsure)
 
 
 def _blended(
