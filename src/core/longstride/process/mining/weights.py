@@ -47,8 +47,8 @@ def _open_cases(times: np.ndarray, weight: np.ndarray, unfinished: float) -> lis
         return []
     return [
         f"Warning: about {unfinished:,.0f} of {len(times):,} cases are open at the log's end, so its mean cycle time "
-        f"of {logged:.3g} h is too short. Longer cases count for them, with which the mean is {whole:.3g} h. A simulation "
-        "as long as the log has open cases at its end, too."
+        f"of {logged:.3g} h is too short. Longer cases count for them, with which the mean is {whole:.3g} h. A "
+        "simulation as long as the log has open cases at its end, too."
     ]
 
 
