@@ -7,7 +7,7 @@ from oracles.process_play import WEEKDAYS, scenario, service
 
 from longstride.process.kernel.parameters import build_parameters
 from longstride.process.kernel.service_times import service_mean
-from longstride.process.mining.arrivals import gaps
+from longstride.process.mining.arrivals.mine_arrivals import gaps
 from longstride.process.mining.batches import find_batches
 from longstride.process.mining.delays.play_logged import as_long_record, play_logged
 from longstride.process.mining.mine_scenario import mine_scenario

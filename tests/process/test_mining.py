@@ -9,7 +9,7 @@ from longstride.errors import UserError
 from longstride.process.event_logs.event_log import read_event_log
 from longstride.process.kernel.parameters import build_parameters
 from longstride.process.kernel.service_times import table_mean
-from longstride.process.mining.arrivals import touched_hours
+from longstride.process.mining.arrivals.mine_arrivals import touched_hours
 from longstride.process.mining.delays.waits import free_times
 from longstride.process.mining.mine_scenario import mine_scenario
 from longstride.process.mining.mine_services import choose_pairs, service_distribution

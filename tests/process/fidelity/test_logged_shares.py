@@ -39,3 +39,15 @@ def test_each_wait_has_its_own_external_part():
 
 def test_cases_without_duration_are_all_work():
     assert logged_shares(log_of((0, 0, 0, 9, 9), (1, 0, 0, 10, 10))) == (1.0, 0.0, 0.0)
+
+
+def test_records_that_a_person_has_open_at_once_share_the_time():
+    """Case 0 is alone from 9 to 10, and shares person 0 with case 1 until 12; case 2 has person 1 for itself."""
+    shares = logged_shares(log_of((0, 0, 0, 9, 12), (1, 0, 0, 10, 12), (2, 0, 1, 9, 12)))
+    assert shares == pytest.approx(((2.0 + 1.0 + 3.0) / 8.0, 2.0 / 8.0, 0.0))
+
+
+def test_the_cases_of_a_batch_do_not_share_its_time():
+    rows = [(4 * day + k, 0, 0, 24 * day + 9, 24 * day + 11) for day in range(30) for k in range(4)]
+    assert logged_shares(log_of(*rows)) == pytest.approx((1.0, 0.0, 0.0))
+    assert logged_shares(log_of(*rows[:8])) == pytest.approx((0.25, 0.75, 0.0))  # too few for batches

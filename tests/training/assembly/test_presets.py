@@ -16,13 +16,16 @@ from longstride.hardware.planning.gpu_catalog import CARDS, machine_with
 from longstride.policies.families.transformer.family import block
 from longstride.settings import Settings, load_settings
 from longstride.simulators.loading import LoadedSimulator, load_simulator
+from longstride.simulators.spaces import Discrete
 from longstride.training.assembly.plan import plan_run
 from longstride.training.assembly.presets import (
+    MANY_ACTIONS,
     PRESETS,
     WITH_PRIOR,
     apply_prior_defaults,
     complete,
     with_defaults,
+    with_network_for_many,
     with_preset,
 )
 from longstride.training.run_directory.metrics_log import read_metrics
@@ -142,6 +145,27 @@ def test_a_policy_that_starts_from_a_rule_has_defaults_of_its_own():
         "The policy starts from a rule of the simulator, so these settings differ from the usual defaults: GROW_"
     )
     assert apply_prior_defaults(Settings(Config()), Bandit()) == Settings(Config())
+
+
+def described(actions, size=5):
+    """Return a simulator with so many actions, which it describes with so many figures."""
+    many = Bandit()
+    many.action_space, many.description_size, many.summary_size = Discrete(actions), size, 3
+    return many
+
+
+def test_a_policy_for_many_described_actions_scores_them_unless_somebody_chose_a_network():
+    found = with_network_for_many(Settings(Config()), described(MANY_ACTIONS))
+    assert (found.config.policy_network, found.sources) == ("pointer", {"policy_network": "simulation"})
+    assert found.notes[0].startswith("POLICY_NETWORK = pointer, because an output for each of 1,000 actions")
+    for settings, simulator in (
+        (Settings(Config()), described(MANY_ACTIONS - 1)),
+        (Settings(Config()), described(MANY_ACTIONS, size=0)),
+        (Settings(Config(), {"policy_network": "flag"}), described(MANY_ACTIONS)),
+        (Settings(Config(policy_network="mingru"), {"policy_network": "file"}), described(MANY_ACTIONS)),
+        (Settings(Config(kl_coefficient=0.1), {"kl_coefficient": "flag"}), described(MANY_ACTIONS)),
+    ):
+        assert with_network_for_many(settings, simulator) == settings
 
 
 def test_a_policy_with_a_rule_plays_whole_episodes_of_about_62000_steps():

@@ -175,5 +175,6 @@ def _mine(path: Path, columns: str, arrivals: str, reading: LogReading, say: Say
         steps.begin("Making the simulator")
         warnings = data_warnings(log)
         notes = [*mined.notes, *(note for note in warnings if note != f"Warning: {early}")]
-        logged = logged_figures(log, mined.scenario, warnings)
+        of_mining = [note for note in mined.notes if note.startswith("Warning: ")]
+        logged = logged_figures(log, mined.scenario, [*of_mining, *warnings])
         return mined.scenario.model_copy(update={"logged": logged}), Origin(event_log=str(path), log=log, notes=notes)

@@ -4,11 +4,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from longstride.process.event_logs.event_log import EventLog
+from longstride.process.event_logs.event_log import NO_RESOURCE, EventLog
+from longstride.process.event_logs.grouping import rows_by
 from longstride.process.fidelity.external_share import format_time, unexplained_share
 from longstride.process.fidelity.log_distances import HOUR, Events
+from longstride.process.mining.batches import find_batches
 from longstride.process.mining.delays.waits import proven_of_waits
-from longstride.process.scenario.scenario import Scenario
+from longstride.process.mining.working_hours import divided_time
+from longstride.process.scenario.scenario import HOURS_PER_WEEK, Scenario
 
 _MOST_NAMED = 2
 _NOTABLE = 0.1
@@ -26,15 +29,33 @@ class Shares(NamedTuple):
 def logged_shares(log: EventLog) -> Shares:
     """Return the shares of a log: work is the time in which a record of the case is open.
 
-    The part of a wait's open hours in which its person was free and on duty is an external delay.
+    Records that a person has open at the same time share it, as in mining: the rest is waiting for people. The part of
+    a wait's open hours in which its person was free and on duty is an external delay.
     """
     first, last = log.case_times()
     total = float((last - first).sum())
     if total <= 0.0:
         return Shares(1.0, 0.0, 0.0)
     gaps, order = _gaps(Events(log.case, log.activity, log.start, log.end))
-    waited, external = float(gaps.sum()) / total, float(gaps @ proven_of_waits(log)[order]) / total
-    return Shares(1.0 - waited, waited - external, external)
+    waited, external = np.bincount(log.case[order], gaps), float(gaps @ proven_of_waits(log)[order]) / total
+    work = float(((last - first - waited) * _undivided(log)).sum()) / total
+    return Shares(work, 1.0 - work - external, external)
+
+
+def _undivided(log: EventLog) -> np.ndarray:
+    """Return float64[cases], the share of the time of a case's records that is left where a person's share it.
+
+    A batch is one record.
+    """
+    batches, always = find_batches(log), np.ones(HOURS_PER_WEEK, np.bool_)
+    begun, mine = batches.begun(log), np.zeros(int(batches.group.max()) + 1)
+    clock_end = np.maximum(log.clock_end, log.clock_start)
+    for rows in rows_by(np.where(begun, log.resource, NO_RESOURCE), len(log.resources)):
+        mine[batches.group[rows]] = divided_time(always, log.clock_start[rows], clock_end[rows])
+    open_for = (clock_end - log.clock_start) / HOUR
+    own = np.where(log.resource >= 0, mine[batches.group], open_for)
+    whole = np.bincount(log.case, open_for, len(log.cases))
+    return np.divide(np.bincount(log.case, own, len(log.cases)), whole, out=np.ones(len(log.cases)), where=whole > 0)
 
 
 def _gaps(events: Events) -> tuple[np.ndarray, np.ndarray]:

@@ -8,6 +8,8 @@ import math
 import numpy as np
 from numba import njit
 
+from longstride.process.kernel.queues import ahead_by_priority
+
 NO_CASE = np.int64(2**62)
 
 
@@ -86,7 +88,7 @@ def logged(state, p, mask, rng):  # type: ignore[no-untyped-def]
 def oldest_waiting(state, p, mask):  # type: ignore[no-untyped-def]
     """Return int64[A], the number of the oldest case in each activity's queue; ``NO_CASE`` if no pair is feasible.
 
-    Cases are numbered by arrival.
+    Cases are numbered by arrival. A queue whose head has a higher priority has a lower number.
     """
     oldest = np.full(len(state.queue_length), NO_CASE)
     for a in range(len(oldest)):
@@ -95,6 +97,8 @@ def oldest_waiting(state, p, mask):  # type: ignore[no-untyped-def]
             for _ in range(state.queue_length[a]):
                 oldest[a] = min(oldest[a], state.slot_case[slot])
                 slot = state.slot_next[slot]
+            if p.has_priorities:
+                oldest[a] -= ahead_by_priority(state, p, a)
     return oldest
 
 

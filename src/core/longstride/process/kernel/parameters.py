@@ -50,6 +50,8 @@ class Parameters(NamedTuple):
     branch_node: np.ndarray  # int64[branches], node that the branch leads to
     branch_cumulative: np.ndarray  # float64[branches], cumulative probability among the node's branches
     node_delay: np.ndarray  # float64[N], open time before each task
+    has_priorities: int  # 1 if some cases have a higher priority than others
+    node_priority: np.ndarray  # int64[N], priority of the node's case in queues; one 0 if all are equal
     node_inside: np.ndarray  # int64[N], innermost join around the node, else -1
     root: int  # first node of a case
     join_size: np.ndarray  # int64[joins], branches that each join waits for
@@ -205,8 +207,10 @@ def as_record(parameters: Parameters, further: Mapping[str, np.ndarray] = Mappin
 
 
 def _nodes(routing: Routing) -> dict[str, Any]:
-    counts = [len(s) for s in routing.successors]
+    counts, differ = [len(s) for s in routing.successors], any(routing.priority)
     return {
+        "has_priorities": int(differ),
+        "node_priority": np.array(routing.priority if differ else [0], np.int64),
         "node_kind": np.array(routing.kind, np.int64),
         "node_target": np.array(routing.target, np.int64),
         "node_first": np.cumsum([0, *counts[:-1]]).astype(np.int64),

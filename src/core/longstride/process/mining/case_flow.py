@@ -29,9 +29,23 @@ def choose_cases(log: EventLog, cases: CaseOrder, weights: np.ndarray) -> np.nda
 
 
 def case_flow(
-    log: EventLog, cases: CaseOrder, kept: np.ndarray, weights: np.ndarray, delays: np.ndarray
+    log: EventLog,
+    cases: CaseOrder,
+    kept: np.ndarray,
+    weights: np.ndarray,
+    priorities: np.ndarray,
+    delays: np.ndarray,
 ) -> dict[str, Any]:
-    """Return the flow of a scenario; ``delays``, float64[n] in open hours, follow the order of ``cases``."""
+    """Return the flow of a scenario.
+
+    Args:
+        log: event log.
+        cases: order of its events.
+        kept: cases of the scenario, int64[*].
+        weights: weight of each case of the log, float64[cases].
+        priorities: priority of each, int64[cases].
+        delays: delay before each event in the order of ``cases``, float64[n], open hours.
+    """
     activity = log.activity[cases.order].tolist()
     rounded = np.where(delays < _SECOND, 0.0, delays).tolist()
     content = []
@@ -46,7 +60,10 @@ def case_flow(
                 task["after"] = after
             tasks.append(task)
         weight = float(f"{weights[c]:.{_DIGITS}g}")
-        content.append({"tasks": tasks} if weight == 1.0 else {"weight": weight, "tasks": tasks})
+        case: dict[str, Any] = {} if weight == 1.0 else {"weight": weight}
+        if priorities[c]:
+            case["priority"] = int(priorities[c])
+        content.append(case | {"tasks": tasks})
     return {"cases": content}
 
 

@@ -11,6 +11,7 @@ from longstride.process.mining.case_order import order_cases
 from longstride.process.mining.delays.calibration import MIN_CASES, DelayCalibration, LoggedTimes
 from longstride.process.mining.delays.clock import delay_clock
 from longstride.process.mining.delays.free_moments import FreeMoments, blend, is_noisy
+from longstride.process.mining.delays.priorities import find_priorities
 from longstride.process.mining.delays.waits import Waits, find_waits
 from longstride.process.mining.rosters import mine_rosters
 from longstride.process.mining.weights import case_weights
@@ -54,8 +55,8 @@ def mine_external_delays(
     steps.next("order of the events of each case")
     cases, weights = batches.ready(log, order_cases(log)), delay_clock(log)
     steps.next("delays")
-    waits, of_case = find_waits(log, cases, weights, work.open_hours), case_weights(log, cases)
-    kept = choose_cases(log, cases, of_case)
+    waits, (of_case, cut_off) = find_waits(log, cases, weights, work.open_hours), case_weights(log, cases)
+    kept, (priorities, priority_notes) = choose_cases(log, cases, of_case), find_priorities(log, cases)
     pause = _pauses(log, work)
     more = np.maximum(waits.span - work.hours[cases.order], 0.0)
     first, last = log.case_times()
@@ -71,7 +72,7 @@ def mine_external_delays(
 
     def keys(share: np.ndarray) -> dict[str, Any]:
         return {
-            "flow": case_flow(log, cases, kept, of_case, times.delays(share)),
+            "flow": case_flow(log, cases, kept, of_case, priorities, times.delays(share)),
             "rosters": {name: plans[name] for name in data["resources"]},
             "at_end_of_duty": "pause" if pause else "finish",
             "delay_clock": [float(f"{w:.{_DIGITS}g}") for w in weights],
@@ -90,7 +91,7 @@ def mine_external_delays(
     found = keys(share) | {"waiting": _waiting(log, waits, times, share)}
     in_turn = [name for name in in_turn if name in data["resources"]]
     unsure = [name for name, unsure_of_it in zip(log.activities, are_noisy, strict=True) if unsure_of_it]
-    return found, _notes(log, waits, times, share, pause, in_turn) + _noise_notes(unsure)
+    return found, cut_off + priority_notes + _notes(log, waits, times, share, pause, in_turn) + _noise_notes(unsure)
 
 
 def _blended(

@@ -12,7 +12,8 @@ import numpy as np
 from longstride.errors import UserError
 from longstride.process.event_logs.event_log import EventLog
 from longstride.process.event_logs.grouping import rows_by
-from longstride.process.mining.arrivals import mine_arrivals
+from longstride.process.mining.arrivals.mine_arrivals import mine_arrivals
+from longstride.process.mining.arrivals.unseen import unseen_waits
 from longstride.process.mining.batches import find_batches
 from longstride.process.mining.data_warnings import giant_case
 from longstride.process.mining.external_delays import EXTERNAL_STEPS, mine_external_delays
@@ -83,7 +84,8 @@ def mine_scenario(
     batches = find_batches(log)
     whole = work._replace(hours=batches.whole(log, work.hours))
     services, service_notes = mine_services(log, whole, pairs)
-    arrival_data, arrival_notes = mine_arrivals(log, arrivals)
+    unseen = unseen_waits(log, work.own_hours)
+    arrival_data, arrival_notes = mine_arrivals(log, arrivals, unseen.waited)
     data = {
         "schema": "resource-allocation-scenario/1",
         "name": name,
@@ -106,7 +108,7 @@ def mine_scenario(
     source = f"the scenario learned from {log.source}"
     external, external_notes = mine_external_delays(log, whole, batches, data, source, calibrate, steps)
     steps.next("check of the scenario")
-    notes = [*notes, *service_notes, *batches.notes(log), *arrival_notes, *external_notes]
+    notes = [*notes, *service_notes, *batches.notes(log), *arrival_notes, *unseen.notes, *external_notes]
     before = [*log.notes, *machine_notes, *_notes_on_time(log, work)]
     return MinedScenario(parse_scenario(data | external, source), [*before, *notes])
 

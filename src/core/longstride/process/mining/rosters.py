@@ -146,19 +146,36 @@ def _hours_of_taking(hours: np.ndarray, begun: np.ndarray) -> np.ndarray:
     return within & (begun >= _OVERTIME * mean) if mean >= _EXPECTED else np.zeros(24, np.bool_)
 
 
+def on_duty(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -> np.ndarray:
+    """Return float64[k, 2], intervals in which one resource is usually present, in seconds and in order.
+
+    These are the hours of the day in which it usually begins events, on days with records, without breaks. A resource
+    of few records has none. ``start`` and ``end`` are float64[n], ``open_hours`` bool[168].
+    """
+    days, _, taking = _presence(start, end, open_hours)
+    return _intervals(days, taking)
+
+
 def surely_on_duty(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -> np.ndarray:
     """Return float64[k, 2], intervals in which one resource is surely present, in seconds and in order.
 
-    These are the hours of the day in which it usually begins events, on days with records. The first and the last hour
-    are left out, because a person may come late and leave early, and breaks are left out, too. A resource of few
-    records has none. ``start`` and ``end`` are float64[n].
+    They are those of :func:`on_duty` without the first and the last hour: a person may come late and leave early.
     """
+    days, there, taking = _presence(start, end, open_hours)
+    return _intervals(days, taking & _with_neighbours(there))
+
+
+def _presence(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return int64[k], the days with records, and bool[k, 24], the hours of presence and those of beginning events."""
     masks = day_masks(start, end, open_hours)
     seen, begun = masks[:, 1:].astype(np.bool_), np.bincount((start // HOUR).astype(np.int64) % 24, minlength=24)
     there = _hours_there(masks[:, 0] % 7, seen, changes_shifts(start), start)
-    taking = np.array([_hours_of_taking(day, begun) for day in there])
-    taking &= _with_neighbours(there)
-    hours = (24 * masks[:, :1] + np.arange(24))[taking]
+    return masks[:, 0], there, np.array([_hours_of_taking(day, begun) for day in there])
+
+
+def _intervals(days: np.ndarray, hours_of_day: np.ndarray) -> np.ndarray:
+    """Return float64[k, 2], the intervals in seconds of the hours, bool[n, 24], of some days, int64[n]."""
+    hours = (24 * days[:, None] + np.arange(24))[hours_of_day]
     if len(hours) == 0:
         return np.zeros((0, 2))
     apart = np.flatnonzero(np.diff(hours) > 1)

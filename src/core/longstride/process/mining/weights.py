@@ -1,5 +1,7 @@
 """Weights of the cases of a log: cases that the log's end cuts off are weighted, not dropped."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from longstride.process.event_logs.event_log import EventLog
@@ -8,9 +10,21 @@ from longstride.process.mining.case_order import CaseOrder
 
 _LEAST = 1e-6
 
+_SHARE, _LONGER = 0.01, 0.02
+"""Share of open cases from which they are named, and by how much they must lengthen the mean cycle time."""
 
-def case_weights(log: EventLog, cases: CaseOrder) -> np.ndarray:
-    """Return float64[cases], Kaplan-Meier weights of the cycle times with mean 1; almost 0 for an unfinished case.
+_HOUR = 3600.0
+
+
+class CaseWeights(NamedTuple):
+    """Weights of the cases of a log with mean 1, and sentences about those that its end cuts off."""
+
+    weight: np.ndarray  # float64[cases], almost 0 for an unfinished case
+    notes: list[str]
+
+
+def case_weights(log: EventLog, cases: CaseOrder) -> CaseWeights:
+    """Return Kaplan-Meier weights of the cycle times.
 
     A case is finished with the probability of :func:`finished_probability`, and censored with the rest, whose weight
     goes to the cases with longer cycles.
@@ -22,7 +36,20 @@ def case_weights(log: EventLog, cases: CaseOrder) -> np.ndarray:
     silence = log.end.max() - case_end
     finished = finished_probability(activity, start, end, last, silence)
     times = case_end - start[first[:-1]]
-    return kaplan_meier(times, finished)
+    weight = kaplan_meier(times, finished)
+    return CaseWeights(weight, _open_cases(times / _HOUR, weight, float((1.0 - finished).sum())))
+
+
+def _open_cases(times: np.ndarray, weight: np.ndarray, unfinished: float) -> list[str]:
+    """Return a warning if open cases shorten the mean of ``times``, float64[cases] hours, as far as they are logged."""
+    logged, whole = float(times.mean()), float((weight * times).mean())
+    if unfinished < _SHARE * len(times) or whole <= (1.0 + _LONGER) * logged:
+        return []
+    return [
+        f"Warning: about {unfinished:,.0f} of {len(times):,} cases are open at the log's end, so its mean cycle time "
+        f"of {logged:.3g} h is too short. Longer cases count for them, with which the mean is {whole:.3g} h. A "
+        "simulation as long as the log has open cases at its end, too."
+    ]
 
 
 def finished_probability(

@@ -1,7 +1,8 @@
 """Kinds of nodes of a flow, and flows that list cases: each simulated case follows one of them, with its delays.
 
 ``{"cases": [{"weight": 2, "tasks": [{"task": "Check"}, {"task": "Decide", "delay": 3.5}]}]}``: a task begins after
-the tasks in ``after`` (numbers from 0; by default the previous task) and after its delay, in open time.
+the tasks in ``after`` (numbers from 0; by default the previous task) and after its delay, in open time. Tasks of a case
+with a higher ``priority`` (0 by default) come first in their queues.
 """
 
 from dataclasses import dataclass
@@ -10,6 +11,9 @@ from typing import Any
 from longstride.errors import UserError
 
 TASK, XOR, FORK, JOIN, END = range(5)
+
+MOST_PRIORITY = 1_000
+"""Highest priority of a case."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +25,16 @@ class TemplateTask:
     after: tuple[int, ...]  # numbers of its predecessors
 
 
-def parse_cases(cases: Any, index: dict[str, int]) -> tuple[list[list[TemplateTask]], list[float]]:
-    """Return the tasks and the probability of each case of a flow.
+@dataclass(frozen=True)
+class TemplateCase:
+    """A case that simulated ones follow."""
+
+    tasks: list[TemplateTask]
+    priority: int
+
+
+def parse_cases(cases: Any, index: dict[str, int]) -> tuple[list[TemplateCase], list[float]]:
+    """Return the cases of a flow, and the probability of each.
 
     Raises:
         UserError: an entry is malformed; the message names the place.
@@ -32,12 +44,13 @@ def parse_cases(cases: Any, index: dict[str, int]) -> tuple[list[list[TemplateTa
     parsed, weights = [], []
     for c, case in enumerate(cases):
         where = f"flow.cases[{c}]"
-        if not isinstance(case, dict) or "tasks" not in case or not set(case) <= {"weight", "tasks"}:
-            raise UserError(f"{where}: expected the keys tasks and, if it is not 1, weight.")
+        if not isinstance(case, dict) or "tasks" not in case or not set(case) <= {"weight", "priority", "tasks"}:
+            raise UserError(f"{where}: expected the keys tasks and, if needed, weight and priority.")
         weights.append(_number(case.get("weight", 1.0), f"{where}.weight"))
         if not isinstance(case["tasks"], list) or not case["tasks"]:
             raise UserError(f"{where}.tasks: expected a list of tasks that is not empty.")
-        parsed.append([_task(task, i, index, f"{where}.tasks[{i}]") for i, task in enumerate(case["tasks"])])
+        tasks = [_task(task, i, index, f"{where}.tasks[{i}]") for i, task in enumerate(case["tasks"])]
+        parsed.append(TemplateCase(tasks, _priority(case.get("priority", 0), f"{where}.priority")))
     total = sum(weights)
     if total <= 0.0:
         raise UserError("flow.cases: the weights must not all be zero.")
@@ -55,6 +68,12 @@ def _task(task: Any, place: int, index: dict[str, int], where: str) -> TemplateT
     if len(set(after)) != len(after):
         raise UserError(f"{where}.after: a task is named twice.")
     return TemplateTask(index[task["task"]], _number(task.get("delay", 0.0), f"{where}.delay"), tuple(after))
+
+
+def _priority(value: Any, where: str) -> int:
+    if type(value) is not int or not 0 <= value <= MOST_PRIORITY:
+        raise UserError(f"{where}: expected a whole number from 0 to {MOST_PRIORITY}, not {str(value)[:60]!r}.")
+    return value
 
 
 def _number(value: Any, where: str) -> float:

@@ -11,7 +11,17 @@ from typing import Any
 import numpy as np
 
 from longstride.errors import UserError
-from longstride.process.scenario.nodes import END, FORK, JOIN, TASK, XOR, TemplateTask, parse_cases, width_of
+from longstride.process.scenario.nodes import (
+    END,
+    FORK,
+    JOIN,
+    TASK,
+    XOR,
+    TemplateCase,
+    TemplateTask,
+    parse_cases,
+    width_of,
+)
 
 _TOLERANCE = 1e-6
 _MAX_DEPTH = 50
@@ -31,6 +41,7 @@ class Routing:
     width: int = 1  # largest number of tasks of one case that can wait at once
     inside: list[int] = field(default_factory=list)  # innermost join around each node, -1 for none
     delay: list[float] = field(default_factory=list)  # open time before each TASK from the flow itself, 0 for none
+    priority: list[int] = field(default_factory=list)  # priority of each node's case in queues
     mean_width: float = 1.0  # mean over the cases of the number in width
     depth: int = 0  # most nodes that one token can lead to at one time
     visits: list[float] = field(default_factory=list)  # expected visits of each node, if known without solving
@@ -42,6 +53,7 @@ class Routing:
         self.kind.append(kind)
         self.inside.append(inside)
         self.delay.append(0.0)
+        self.priority.append(0)
         self.target.append(target)
         self.successors.append(successors)
         self.probabilities.append(probabilities or [1.0] * len(successors))
@@ -123,17 +135,18 @@ def build_routing(flow: dict[str, Any], activities: list[str]) -> Routing:
     return routing
 
 
-def _cases(routing: Routing, cases: list[list[TemplateTask]], probabilities: list[float], end: int) -> None:
+def _cases(routing: Routing, cases: list[TemplateCase], probabilities: list[float], end: int) -> None:
     """Add the nodes of a list of cases, the last task of each first; joins are shared by size and number."""
     columns: dict[tuple[int, int], int] = {}
     roots, widths = [], []
     routing.visits = [1.0]
-    for tasks, p in zip(cases, probabilities, strict=True):
+    for case, p in zip(cases, probabilities, strict=True):
         before = len(routing.kind)
-        roots.append(_case(routing, tasks, columns, end))
+        roots.append(_case(routing, case.tasks, columns, end))
+        routing.priority[before:] = [case.priority] * (len(routing.kind) - before)
         routing.visits += [p] * (len(routing.kind) - before)
         routing.depth = max(routing.depth, len(routing.kind) - before + 2)
-        widths.append(width_of(tasks))
+        widths.append(width_of(case.tasks))
     routing.root = roots[0] if len(roots) == 1 else routing.add(XOR, -1, roots, probabilities)
     routing.visits += [1.0] * (len(routing.kind) - len(routing.visits))
     routing.width, routing.mean_width = max(widths), float(np.dot(widths, probabilities))

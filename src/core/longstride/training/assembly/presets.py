@@ -65,6 +65,9 @@ WITH_PRIOR: dict[str, Any] = {
 }
 """Defaults where a policy starts from a rule of its simulator: small steps, so that it loses nothing."""
 
+MANY_ACTIONS = 1_000
+"""Actions from which a policy scores the feasible ones: an output for each makes a step's trajectory 14 kB or more."""
+
 _STEPS_WITH_PRIOR = 62_000
 """Environment steps of a rollout there, in whole episodes: at least one."""
 
@@ -86,8 +89,23 @@ def complete(settings: Settings, loaded: LoadedSimulator, extensions: Extensions
 
 
 def with_defaults(settings: Settings, simulator: Simulator) -> Settings:
-    """Take the sizes of a preset, then the defaults of :func:`apply_prior_defaults`."""
-    return apply_prior_defaults(_with_sizes(settings), simulator)
+    """Take the sizes of a preset, a network for many actions, then the defaults of :func:`apply_prior_defaults`."""
+    return apply_prior_defaults(with_network_for_many(_with_sizes(settings), simulator), simulator)
+
+
+def with_network_for_many(settings: Settings, simulator: Simulator) -> Settings:
+    """Take a network that scores descriptions, where actions are many, described, and nobody chose a network."""
+    actions = sum(simulator.action_space.choices) if simulator.description_size and simulator.compiled else 0
+    chosen = any(settings.is_chosen(name) for name in ("policy_network", "kl_coefficient"))
+    if actions < MANY_ACTIONS or chosen or settings.config.policy_network != Config().policy_network:
+        return settings
+    scoring = next(name for name, family in FAMILIES.items() if family.scores_actions)
+    note = (
+        f"POLICY_NETWORK = {scoring}, because an output for each of {actions:,} actions takes much time and memory. It "
+        f"scores each feasible action, and also plays with other people (--policy-network "
+        f"{settings.config.policy_network} for the usual one)."
+    )
+    return settings.changed({"policy_network": scoring}, "simulation", [note])
 
 
 def _with_sizes(settings: Settings) -> Settings:

@@ -12,7 +12,7 @@ from longstride.process.kernel.attendance import feasible
 from longstride.process.kernel.dynamics import assign, clear, process_event
 from longstride.process.kernel.heuristics import NO_CASE
 from longstride.process.kernel.parameters import Parameters, as_record
-from longstride.process.kernel.queues import FLUSH
+from longstride.process.kernel.queues import FLUSH, ahead_by_priority
 from longstride.process.kernel.record_sizes import Sizes
 from longstride.process.kernel.state import NONE, WAITING_FULL, state_dtype
 from longstride.process.kernel.timers import draw_automatic, is_automatic
@@ -164,15 +164,16 @@ def choose_logged(state, p, rng):  # type: ignore[no-untyped-def]
     """Return a feasible pair of the oldest case that has one, in proportion to the pair's events in the log.
 
     The choice is that of the heuristic ``logged``, but without reading every pair: a resource is drawn by habit and
-    drawn again if it is not available.
+    drawn again if it is not available. A queue whose head has a higher priority comes first.
     """
     oldest, chosen = NO_CASE, -1
     for a in range(len(state.queue_length)):
         if state.queue_length[a] > 0 and state.able[a] > 0:
             slot = state.queue_head[a]
+            ahead = ahead_by_priority(state, p, a) if p.has_priorities else 0
             for _ in range(state.queue_length[a]):
-                if state.slot_case[slot] < oldest:
-                    oldest, chosen = state.slot_case[slot], a
+                if state.slot_case[slot] - ahead < oldest:
+                    oldest, chosen = state.slot_case[slot] - ahead, a
                 slot = state.slot_next[slot]
     first, last = p.activity_pairs[chosen], p.activity_pairs[chosen + 1]
     total = p.habit_upto[last] - p.habit_upto[first]

@@ -20,8 +20,8 @@ _DIGITS = 6
 _TIME_DECIMALS = 6
 
 
-def mine_arrivals(log: EventLog, process: str) -> tuple[dict[str, Any], list[str]]:
-    """Return the arrivals of a scenario, and notes; a case arrives at its first start.
+def mine_arrivals(log: EventLog, process: str, waited: np.ndarray) -> tuple[dict[str, Any], list[str]]:
+    """Return the arrivals of a scenario, and notes; a case arrives ``waited``, float64[cases] hours, before its start.
 
     The rate of an hour of the week is its number of arrivals over the number of such hours between the log's first
     start and last end, corrected for a part at the end that lacks cases (:func:`_coverage`). ``process`` is ``weekly``
@@ -31,6 +31,7 @@ def mine_arrivals(log: EventLog, process: str) -> tuple[dict[str, Any], list[str
     np.minimum.at(first, log.case, log.clock_start / HOUR)
     if log.only_dates:
         first = over_the_day(first)
+    first = np.maximum(first - waited, 0.0)
     np.maximum.at(last, log.case, log.clock_end / HOUR)
     if process == "replay":
         return {"process": "replay", "times": [round(float(t), _TIME_DECIMALS) for t in np.sort(first)]}, []

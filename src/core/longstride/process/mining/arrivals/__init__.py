@@ -1,0 +1,1 @@
+"""Arrivals of cases in a log, seen or not."""
