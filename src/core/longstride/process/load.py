@@ -24,6 +24,7 @@ from longstride.process.read_aims import allowances, with_aims
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.scenario_file import load_scenario, parse_scenario
 from longstride.process.simulator import ProcessSimulator
+from longstride.settings import Settings
 from longstride.slow_steps import SlowSteps
 from longstride.text import Say
 
@@ -138,6 +139,11 @@ def from_source(source: Mapping[str, Any], changes: Mapping[str, Any]) -> Proces
     chosen = validated(dict(changes), {name: f"--simulator-option {name}" for name in changes})
     scenario = parse_scenario(source.get("scenario"), "the checkpoint's scenario")
     return with_hooks(with_tolerance(scenario, chosen.log_tolerance if changes else None), prior_of(source))
+
+
+def chosen_tolerance(settings: Settings) -> float | None:
+    """Return the tolerance of this command; None if none was chosen, so that a scenario keeps its own."""
+    return settings.config.log_tolerance if settings.is_chosen("log_tolerance") else None
 
 
 def with_tolerance(scenario: Scenario, tolerance: float | None) -> Scenario:

@@ -17,11 +17,11 @@ from longstride.process.fidelity.base import Base, base_sentences, compare_base
 from longstride.process.front.content import Front, as_json, cells
 from longstride.process.front.page import build_page
 from longstride.process.front.play import show_table
+from longstride.process.load import chosen_tolerance, with_tolerance
 from longstride.process.promise import promise_sentences
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.scenario_file import scenario_content
 from longstride.process.simulator import ProcessSimulator
-from longstride.process.whatif.command import with_tolerance
 from longstride.process.whatif.compare import Sampling
 from longstride.report.page import write_page
 from longstride.settings import Settings
@@ -117,7 +117,7 @@ def rules_of(simulator: ProcessSimulator, policies: str | None) -> list[str]:
 
 def base_of(scenario: Scenario, settings: Settings) -> Base | None:
     """Return how the simulation compares with the log that a scenario was mined from; None without one."""
-    return compare_base(with_tolerance(scenario, settings))
+    return compare_base(with_tolerance(scenario, chosen_tolerance(settings)))
 
 
 def finish(

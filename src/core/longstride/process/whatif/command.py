@@ -17,7 +17,7 @@ from longstride.policies.make_spec import spec_on
 from longstride.process.fidelity.base import base_sentences, compare_base
 from longstride.process.hooks import ProcessHooks
 from longstride.process.kernel.policy_prior import RULE
-from longstride.process.load import PROCESS, find_scenario, from_source, with_tolerance
+from longstride.process.load import PROCESS, chosen_tolerance, find_scenario, from_source, with_tolerance
 from longstride.process.resamples.play import FEWEST
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.simulator import ProcessSimulator
@@ -81,8 +81,7 @@ def run_whatif(settings: Settings, options: WhatIfOptions, console: Console, say
     sampling = Sampling(config.evaluation_episodes, config.seed, config.simulation_threads or detect_cores().usable)
     say(f"Playing {sampling.episodes} episodes of each, the same random streams for every policy and scenario.")
     played = play_variants(variants, base.trained, names, sampling, say, base.prior)
-    tolerance = config.log_tolerance if settings.is_chosen("log_tolerance") else None
-    against_log = compare_base(with_tolerance(base.scenario, tolerance))
+    against_log = compare_base(with_tolerance(base.scenario, chosen_tolerance(settings)))
     judged = not (against_log and against_log.misses)
     if judged:
         played = with_log_errors(played, base.mined, options.resamples, sampling, say)
