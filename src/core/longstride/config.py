@@ -75,7 +75,7 @@ LOG_LIMITS = tuple(name for name in Config.model_fields if name.startswith("log_
 
 PROCESS_OPTIONS = (
     *("scenario", "event_log", "log_columns", "log_arrivals", "log_tolerance", "policy_prior"),
-    *("due", "cost", "target", "main_metric"),
+    *("due", "cost", "target", "main_metric", "class_weights"),
     *("time_format", "time_zone", "object_type", "skip_bad_rows", "keep_duplicates", *LOG_LIMITS),
 )
 """Settings that are options of the simulator ``process``, and have flags and names of their own."""

@@ -67,6 +67,7 @@ def make_process(
     cost: str = "",
     target: str = "",
     main_metric: str = "",
+    class_weights: str = "",
     say: Say | None = None,
     **log_options: Any,
 ) -> ProcessSimulator:
@@ -84,6 +85,7 @@ def make_process(
         cost: costs, such as ``"40"``.
         target: a promise, such as ``"95% within 10 days"``.
         main_metric: metric that chooses the best policy; empty for that of the objective.
+        class_weights: how often a case of a class counts, such as ``"gold=3"``.
         say: prints lines about steps that take longer than some seconds; None for none.
         log_options: settings of :func:`log_reading`.
 
@@ -101,7 +103,7 @@ def make_process(
         read_column = partial(_read_column, origin.log, Path(event_log), log_columns, reading)
     if made.logged is not None and (event_log or log_tolerance != _TOLERANCE):  # else a file keeps its own
         made = made.model_copy(update={"logged": made.logged.model_copy(update={"tolerance": log_tolerance})})
-    made = with_aims(made, due, cost, target, main_metric, read_column)
+    made = with_aims(made, due, cost, target, main_metric, class_weights, read_column)
     return with_hooks(made, RULE if policy_prior == AUTO else policy_prior, origin, is_open=policy_prior == AUTO)
 
 
@@ -147,7 +149,9 @@ def with_hooks(
     return simulator
 
 
-def _read_column(log: EventLog | None, path: Path, columns: str, reading: LogReading, name: str) -> np.ndarray:
+def _read_column(
+    log: EventLog | None, path: Path, columns: str, reading: LogReading, name: str
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the allowances in a column of an event log, in hours; ``log`` is its content without that column."""
     assert log is not None  # it has just been mined
     times = parse_log_columns(columns) if columns else {}
