@@ -74,7 +74,7 @@ LOG_LIMITS = tuple(name for name in Config.model_fields if name.startswith("log_
 """What reading an event log may take."""
 
 PROCESS_OPTIONS = (
-    *("scenario", "event_log", "log_columns", "log_arrivals", "log_tolerance", "policy_prior"),
+    *("scenario", "event_log", "log_columns", "log_arrivals", "classes", "log_tolerance", "policy_prior"),
     *("due", "cost", "target", "main_metric", "class_weights"),
     *("time_format", "time_zone", "object_type", "skip_bad_rows", "keep_duplicates", *LOG_LIMITS),
 )

@@ -6,6 +6,7 @@ import numpy as np
 
 from longstride.process.event_logs.event_log import EventLog
 from longstride.process.mining.case_order import CaseOrder
+from longstride.process.scenario.classes import CLASSES
 
 MOST_EVENTS = 60_000
 """Most events of the cases in a scenario; from a longer log, cases are chosen evenly by cycle time."""
@@ -31,7 +32,26 @@ def choose_cases(log: EventLog, cases: CaseOrder, weights: np.ndarray) -> np.nda
 def case_flow(
     log: EventLog, cases: CaseOrder, kept: np.ndarray, weights: np.ndarray, delays: np.ndarray
 ) -> dict[str, Any]:
-    """Return the flow of a scenario; ``delays``, float64[n] in open hours, follow the order of ``cases``."""
+    """Return the flow of a scenario; ``delays``, float64[n] in open hours, follow the order of ``cases``.
+
+    In a log with classes each class has its own flow; ``kept`` is then in their order (:func:`in_classes`).
+    """
+    if log.classes is None:
+        return _flow(log, cases, kept, weights, delays)
+    of, total, parts = log.classes.of_case[kept], float(weights[kept].sum()), []
+    for c in np.unique(of).tolist():
+        own = kept[of == c]
+        flow = _flow(log, cases, own, weights, delays)
+        parts.append({"name": log.classes.names[c], "p": float(weights[own].sum()) / total, "flow": flow})
+    return {CLASSES: parts}
+
+
+def in_classes(log: EventLog, kept: np.ndarray) -> np.ndarray:
+    """Return some cases of a log, int64[*], in the order of their classes."""
+    return kept if log.classes is None else kept[np.argsort(log.classes.of_case[kept], kind="stable")]
+
+
+def _flow(log: EventLog, cases: CaseOrder, kept: np.ndarray, weights: np.ndarray, delays: np.ndarray) -> dict[str, Any]:
     activity = log.activity[cases.order].tolist()
     rounded = np.where(delays < _SECOND, 0.0, delays).tolist()
     content = []
