@@ -13,12 +13,18 @@ SKILLS = {"Check": ("Ann", "Bob", "Cid"), "Assess": ("Ann", "Bob"), "Review": ("
 GOLD, ASSESSED, REVIEWED = 0.3, 0.5, 0.8
 """Share of gold cases; probability of Assess for plain cases (gold ones have it), and of Review for gold ones."""
 
+OPEN_HOURS = 10.0
+"""Hours of a day with work by day."""
+
 ALLOWANCE = {"gold": 6.0, "plain": 48.0}
 """Hours from arrival to the due date."""
 
 
-def write_log(path: Path, cases: int, seed: int) -> np.ndarray:
-    """Write a log as CSV and return bool[cases], whether each case is gold; people work around the clock."""
+def write_log(path: Path, cases: int, seed: int, by_day: bool = False) -> np.ndarray:
+    """Write a log as CSV and return bool[cases], whether each case is gold.
+
+    People work around the clock, or ``by_day`` from 8 to 18; then tasks rest over night, and times are in open hours.
+    """
     rng = np.random.default_rng(seed)
     arrivals, gold = np.cumsum(rng.exponential(1.0, cases)), rng.random(cases) < GOLD
     colours = rng.choice(["red", "green", "blue"], cases)
@@ -39,8 +45,18 @@ def write_log(path: Path, cases: int, seed: int) -> np.ndarray:
     lines = ["case,activity,resource,start,end,segment,colour,amount,promised"]
     for start, case, activity, person, end in sorted(rows):
         segment = "gold" if gold[case] else "plain"
-        due = _moment(arrivals[case] + ALLOWANCE[segment])
-        cells = f"c{case}", activity, person, _moment(start), _moment(end), segment, colours[case], amounts[case], due
+        due = _moment(arrivals[case] + ALLOWANCE[segment], by_day)
+        cells = (
+            f"c{case}",
+            activity,
+            person,
+            _moment(start, by_day),
+            _moment(end, by_day),
+            segment,
+            colours[case],
+            amounts[case],
+            due,
+        )
         lines.append(",".join(map(str, cells)))
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return gold
@@ -52,5 +68,8 @@ def _path(is_gold: bool, rng: np.random.Generator) -> list[str]:
     return ["Check", *(["Assess"] * assessed), *(["Review"] * reviewed), "Decide"]
 
 
-def _moment(hours: float) -> str:
+def _moment(hours: float, by_day: bool) -> str:
+    if by_day:
+        day, hour = divmod(hours, OPEN_HOURS)
+        hours = 24.0 * day + 8.0 + hour
     return (datetime(2026, 1, 5) + timedelta(hours=hours)).isoformat(timespec="seconds")

@@ -197,11 +197,11 @@ class ProcessSimulator(Simulator):
     def description(self) -> dict[str, Any]:
         """Return the contract's description with the scenario's name and a digest of its content."""
         leave = set() if self.scenario.has_leave else {"begins", "absences", "holidays"}  # files without them
-        aims = self.scenario.aims
-        plain = {"due": {"by_class": not (aims.due and aims.due.by_class)}, "class_weights": not aims.class_weights}
-        unused: dict[str, Any] = dict.fromkeys(leave | {"logged"}, True) | {
-            "aims": plain if self.parameters["counts"] else True
-        }
+        unused: dict[str, Any] = dict.fromkeys(leave | {"logged"}, True)
+        if not self.parameters["counts"]:
+            unused["aims"] = True
+        elif not self.scenario.classes:  # files without them
+            unused["aims"] = {"class_weights": True, **({"due": {"by_class"}} if self.scenario.aims.due else {})}
         digest = hashlib.sha256(self.scenario.model_dump_json(exclude=unused).encode()).hexdigest()
         prior = {} if self.prior == policy_prior.RULE else {"prior": self.prior}
         return {**super().description(), "scenario": self.scenario.name, "scenario_sha256": digest, **prior}
