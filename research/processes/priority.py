@@ -6,7 +6,10 @@ counts several times. Among all policies that do not interrupt a task, the c-mu 
 assignment in waiting line problems", Operations Research 2, 1954): with the load s_k of classes 1 to k in the order of
 the rule, W_k = W_0 / ((1 - s_(k-1)) (1 - s_k)) and W_0 = sum of rate E[S^2] / 2.
 
-Usage: python research/processes/priority.py FOLDER [--settings RATE SHARE MEAN WEIGHT ...]
+An untrained policy begins with a rule that knows the weights, so it may be optimal from the start. ``--prior fifo``
+begins with one that does not.
+
+Usage: python research/processes/priority.py FOLDER [--settings RATE SHARE MEAN WEIGHT ...] [--prior fifo]
 """
 
 import argparse
@@ -53,13 +56,14 @@ def optimum(rate: float, share: float, mean: float, weight: float) -> float:
     return total / rate
 
 
-def trained(folder: Path, *setting: float) -> dict[str, dict[str, float]]:
+def trained(folder: Path, prior: str, *setting: float) -> dict[str, dict[str, float]]:
     """Train with the defaults, evaluate on other episodes, and return each policy's objective with its interval."""
     folder.mkdir(parents=True, exist_ok=True)
     file, run = folder / "scenario.json", folder / "run"
     file.write_text(json.dumps(scenario(*setting)), encoding="utf-8")
     command = [sys.executable, "-m", "longstride", "--mode"]
     train = ["train", "--scenario", str(file), "--total-steps", str(STEPS), "--run-directory", str(run)]
+    train += ["--policy-prior", prior]
     subprocess.run([*command, *train], check=True, capture_output=True)
     evaluate = ["evaluate", "--checkpoint", str(run), "--evaluation-episodes", str(EPISODES)]
     subprocess.run([*command, *evaluate], check=True, capture_output=True)
@@ -75,9 +79,10 @@ def main() -> None:
         *("--settings",),
         type=float,
         nargs="+",
-        default=[0.7, 0.3, 1.5, 4.0, 0.8, 0.2, 2.0, 3.0],
+        default=[0.7, 0.3, 1.5, 4.0],
         help="rate of arrivals, share of gold cases, their mean service time and their weight; and so on",
     )
+    parser.add_argument("--prior", default="auto", help="POLICY_PRIOR: how the policy begins")
     given = parser.parse_args()
     if len(given.settings) % 4:
         parser.error("--settings takes four numbers for each setting")
@@ -86,7 +91,8 @@ def main() -> None:
         least = optimum(*setting)
         words = "rate {:g}, gold share {:g}, mean {:g}, weight {:g}".format(*setting)
         print(f"{words}: c-mu {least:.4f}", flush=True)
-        for name, of in trained(given.folder / "-".join(f"{x:g}" for x in setting), *setting).items():
+        folder = given.folder / "-".join([given.prior, *(f"{x:g}" for x in setting)])
+        for name, of in trained(folder, given.prior, *setting).items():
             low, high = (100.0 * (of[end] / least - 1.0) for end in ("low", "high"))
             gap = 100.0 * (of["mean"] / least - 1.0)
             print(f"  {name}: {of['mean']:.4f} ({gap:+.2f} %, {low:+.2f} to {high:+.2f})", flush=True)
