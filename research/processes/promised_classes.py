@@ -5,7 +5,7 @@ plain one in 1. Gold cases are due 4 after their arrival and count three times, 
 weighted tardiness is minimised. Dynamic programming takes the mean over the classes of the cases to come, and may also
 wait. Of two cases of a class the older one goes first, which an exchange of the two shows to be optimal.
 
-Usage: python research/processes/promised_classes.py FOLDER [--steps N]
+Usage: python research/processes/promised_classes.py FOLDER [--steps N] [--prior rule]
 """
 
 import argparse
@@ -88,13 +88,14 @@ def after(time: float, arrived: int, queues: tuple[Queue, Queue]) -> float:
     return total
 
 
-def trained(folder: Path, steps: int) -> dict[str, dict[str, float]]:
+def trained(folder: Path, steps: int, prior: str) -> dict[str, dict[str, float]]:
     """Train with the defaults, evaluate on other episodes, and return each policy's objective with its interval."""
     folder.mkdir(parents=True, exist_ok=True)
     file, run = folder / "scenario.json", folder / "run"
     file.write_text(json.dumps(scenario()), encoding="utf-8")
     command = [sys.executable, "-m", "longstride", "--mode"]
     train = ["train", "--scenario", str(file), "--total-steps", str(steps), "--run-directory", str(run)]
+    train += ["--policy-prior", prior]
     subprocess.run([*command, *train], check=True, capture_output=True)
     evaluate = ["evaluate", "--checkpoint", str(run), "--evaluation-episodes", str(EPISODES)]
     subprocess.run([*command, *evaluate], check=True, capture_output=True)
@@ -107,10 +108,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="where the scenario and the run go")
     parser.add_argument("--steps", type=int, default=400_000, help="steps of the training")
+    parser.add_argument("--prior", default="auto", help="POLICY_PRIOR: how the policy begins")
     given = parser.parse_args()
     least = optimum()
     print(f"optimum {least:.4f}", flush=True)
-    for name, of in trained(given.folder, given.steps).items():
+    for name, of in trained(given.folder, given.steps, given.prior).items():
         gap, low, high = (100.0 * (of[end] / least - 1.0) for end in ("mean", "low", "high"))
         print(f"  {name}: {of['mean']:.4f} ({gap:+.2f} %, {low:+.2f} to {high:+.2f})", flush=True)
 
