@@ -67,8 +67,8 @@ SCENARIO = "loan_desk"
 # cost, waiting, handovers, overtime. Times count in hours, or in time units where these are abstract.
 OBJECTIVE = ""
 
-# Due date of each case of a process. "5 days" after its arrival, or "column NAME" for a column of EVENT_LOG with dates;
-# "" for those of the scenario. Units: minutes, hours, days, weeks.
+# Due date of each case of a process. "5 days" after its arrival, "gold=1 day, other=5 days" for classes of cases, or
+# "column NAME" for a column of EVENT_LOG with dates; "" for those of the scenario. Units: minutes, hours, days, weeks.
 DUE = ""
 
 # Costs of a process. The amount that each person costs in an hour at work, such as "40", or a CSV file with the columns
@@ -83,6 +83,11 @@ TARGET = ""
 # Metric that chooses the best policy of a process. Such as "p95_cycle_time", "share_late", "mean_tardiness" or
 # "cost_per_case"; "" for that of the objective.
 MAIN_METRIC = ""
+
+# How often a case of a class counts in OBJECTIVE, for a process with classes of cases. "gold=3" counts each hour of a
+# gold case three times, "gold=3, other=2" those of the other classes twice; "" for the weights of the scenario, once
+# without any.
+CLASS_WEIGHTS = ""
 
 # -------------------------------------------------------------------------------- settings of the event log
 
@@ -114,6 +119,11 @@ KEEP_DUPLICATES = False
 # Arrivals of a mined scenario. "weekly" draws them with the log's rate of each hour of the week, "replay" repeats the
 # logged times in every episode.
 LOG_ARRIVALS = "weekly"
+
+# Column of a log whose values are classes of cases. Each class has its own flow, delays and queues, and service times
+# of its own where these differ; numbers become three ranges. "auto" takes the column on which routing or times depend
+# most in held-out cases, if there is one; "" for none.
+CLASSES = ""
 
 # Largest difference of the simulated process from its log with which verdicts are given. Number >= 0, a share of the
 # log's time or of the cycle time. The mined scenario keeps it.

@@ -30,13 +30,18 @@ class Bill:
 
     def amounts(self, reference: Reference) -> dict[str, float]:
         """Return the amount of each quantity, and the cases beyond the target."""
+        return self.weighted(reference, {})
+
+    def weighted(self, reference: Reference, weights: dict[str, float]) -> dict[str, float]:
+        """Return the same where each case counts as often as its class says; costs and overtime are those of people."""
+        of = {case.number: weights.get(case.of_class, 1.0) for case in reference.cases}
         return {
-            "cycle_time": sum(_end(reference, case) - case.arrival for case in reference.cases),
-            "tardiness": sum(max(0.0, _end(reference, c) - due(reference, c)) for c in reference.cases),
-            "late": sum(_end(reference, case) > due(reference, case) for case in reference.cases),
+            "cycle_time": sum(of[case.number] * (_end(reference, case) - case.arrival) for case in reference.cases),
+            "tardiness": sum(of[c.number] * max(0.0, _end(reference, c) - due(reference, c)) for c in reference.cases),
+            "late": sum(of[case.number] * (_end(reference, case) > due(reference, case)) for case in reference.cases),
             "cost": self._cost(reference),
-            "waiting": self._waiting(reference),
-            "handovers": self._handovers(),
+            "waiting": self._waiting(reference, of),
+            "handovers": self._handovers(of),
             "overtime": sum(_off_duty(reference, name, a, b) for name, a, b in _work(reference)),
             "beyond": sum(_end(reference, c) > c.arrival + _within(reference) for c in reference.cases),
         }
@@ -51,15 +56,16 @@ class Bill:
             paid = sum(rates[name] * on[name] for name in on) + over
         return paid + sum(costs.per_task.get(task.activity, 0.0) for task in self.begun)
 
-    def _waiting(self, reference: Reference) -> float:
-        waits = sum(reference.now - task.enabled for queue in reference.queues.values() for task in queue)
-        return waits + sum(task.started - task.enabled for task in self.begun)
+    def _waiting(self, reference: Reference, of: dict[int, float]) -> float:
+        queues = reference.queues.values()
+        waits = sum(of[task.case.number] * (reference.now - task.enabled) for queue in queues for task in queue)
+        return waits + sum(of[task.case] * (task.started - task.enabled) for task in self.begun)
 
-    def _handovers(self) -> int:
+    def _handovers(self, of: dict[int, float]) -> float:
         last: dict[int, str] = {}
-        count = 0
+        count = 0.0
         for task in self.begun:
-            count += last.get(task.case, task.person) != task.person
+            count += of[task.case] * (last.get(task.case, task.person) != task.person)
             last[task.case] = task.person
         return count
 
@@ -76,6 +82,7 @@ def step(reference: Reference, bill: Bill, action: int) -> float:
 def due(reference: Reference, case: Any) -> float:
     """Return the due date of a case."""
     dates = reference.scenario.aims.due
+    dates = dates.by_class.get(case.of_class, dates)
     if dates.after is not None:
         return float(case.arrival + dates.after)
     if dates.each is not None:

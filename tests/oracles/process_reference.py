@@ -38,6 +38,7 @@ class Case:
     arrival: float
     stream: Any
     completion: float | None = None
+    of_class: str = ""
 
 
 @dataclass
@@ -281,10 +282,19 @@ class Reference:
         def close(_: Any) -> None:
             case.completion = self.now
 
-        if set(self.scenario.flow) == {"start", "next"}:
-            self._follow(self.scenario.flow["start"], case, case.stream)
+        if set(self.scenario.flow) == {"classes"}:
+            stream = advance(case.stream)
+            drawn = draw(self.scenario.flow["classes"], stream)
+            case.of_class = drawn["name"]
+            self._begin(drawn["flow"], case, stream, close)
         else:
-            self._enter(self.scenario.flow, case, case.stream, close)
+            self._begin(self.scenario.flow, case, case.stream, close)
+
+    def _begin(self, flow: Any, case: Case, stream: Any, close: Callable[[Any], None]) -> None:
+        if set(flow) == {"start", "next"}:
+            self._follow(flow, flow["start"], case, stream)
+        else:
+            self._enter(flow, case, stream, close)
 
     def _complete(self, resource: Resource) -> None:
         task = resource.task
@@ -322,7 +332,7 @@ class Reference:
             for i, branch in enumerate(content):
                 self._enter(branch, case, child(stream, i), join, inner)
 
-    def _follow(self, choices: Any, case: Case, stream: Any) -> None:
+    def _follow(self, flow: Any, choices: Any, case: Case, stream: Any) -> None:
         """Let a case of a Markov flow draw its next activity."""
         if len(choices) > 1:
             stream = advance(stream)
@@ -330,8 +340,8 @@ class Reference:
         if activity is None:
             case.completion = self.now
         else:
-            following = self.scenario.flow["next"][activity]
-            self._wait(Task(case, activity, self.now, stream, lambda after: self._follow(following, case, after)))
+            following = flow["next"][activity]
+            self._wait(Task(case, activity, self.now, stream, lambda after: self._follow(flow, following, case, after)))
 
     def _wait(self, task: Task) -> None:
         if sum(map(len, self.queues.values())) >= (self.scenario.capacity.waiting_tasks or math.inf):
@@ -404,8 +414,21 @@ def stream_after_join(case_stream: Any, join: int) -> Any:
 
 
 def number_joins(flow: Any) -> dict[int, int]:
-    """Return the number of each ``and`` of a flow tree: outer before inner, the last of a ``seq`` first."""
+    """Return the number of each ``and`` of a flow tree: outer before inner, the last of a ``seq`` first.
+
+    Those of classes are shared: the k-th of a size has one number in all classes.
+    """
     numbers: dict[int, int] = {}
+    if set(flow) == {"classes"}:
+        shared: dict[tuple[int, int], int] = {}
+        for part in flow["classes"]:
+            sizes: list[int] = []
+            own = number_joins(part["flow"])
+            branches = {id(e): len(e) for e in _forks(part["flow"])}
+            for fork in sorted(own, key=own.__getitem__):
+                sizes.append(branches[fork])
+                numbers[fork] = shared.setdefault((sizes[-1], sizes.count(sizes[-1])), len(shared))
+        return numbers
 
     def walk(element: Any) -> None:
         ((kind, content),) = element.items()
@@ -418,6 +441,17 @@ def number_joins(flow: Any) -> dict[int, int]:
     if set(flow) != {"start", "next"}:
         walk(flow)
     return numbers
+
+
+def _forks(flow: Any) -> list[Any]:
+    """Return the lists of branches of all ``and`` of a flow tree; none of a Markov flow."""
+    if "next" in flow:
+        return []
+    ((kind, content),) = flow.items()
+    if kind == "task":
+        return []
+    inner = [f for part in content for f in _forks(part["branch"] if kind == "xor" else part)]
+    return [content, *inner] if kind == "and" else inner
 
 
 def draw(choices: list[dict[str, Any]], stream: Any) -> dict[str, Any]:

@@ -8,8 +8,10 @@ import math
 
 import numpy as np
 import pytest
-from oracles.process_play import FIFO, LAZY, RANDOM, SPT, mean_and_error, play, scenario, service
+from numba import njit
+from oracles.process_play import FIFO, LAZY, RANDOM, SPT, mean_and_error, play, scenario, service, summary
 
+from longstride.process.kernel import heuristics
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.simulator import ProcessSimulator
 
@@ -73,6 +75,42 @@ def test_several_servers_agree_with_erlang_c():
     # Erlang C of 3 servers and 2.1 erlangs by hand: 1 + 2.1 + 2.205 = 5.305, last 1.5435 * 3 / 0.9 = 5.145.
     assert erlang_c(3, 2.1) == pytest.approx(5.145 / 10.45)
     agree(mean_and_error(simulator, RANDOM, EPISODES // 2), 1.0 + erlang_c(3, 2.1) / (3 - 2.1))
+
+
+@njit
+def weighted(state, p, observed, which, rng, row):
+    """Choose by the weighted rule."""
+    return heuristics.weighted_shortest_processing_time(state, p, observed.mask, rng)
+
+
+def test_the_weighted_rule_agrees_with_cobhams_priorities():
+    """Waiting of class k, by weight over mean: W0 / ((1 - s_(k-1)) (1 - s_k)), W0 = sum of rate E[S^2] / 2.
+
+    With a rate of 0.7, 30 % of gold cases of mean 1.5 and weight 4, by hand: W0 = 0.21 * 2.25 + 0.49 = 0.9625 and the
+    loads are 0.315 and 0.805, so gold waits 0.9625 / 0.685 and plain 0.9625 / (0.685 * 0.195).
+    """
+    means = {"A · gold": 1.5, "A · plain": 1.0}
+    flows = [("gold", 0.3, "A · gold"), ("plain", 0.7, "A · plain")]
+    simulator = ProcessSimulator(
+        scenario(
+            time_unit="abstract",
+            horizon={"value": HORIZON},
+            warmup=WARMUP,
+            arrivals={"process": "poisson", "rate": 0.7},
+            activities=list(means),
+            service=[service(name, "R", "exponential", mean=mean) for name, mean in means.items()],
+            flow={"classes": [{"name": name, "p": p, "flow": {"task": task}} for name, p, task in flows]},
+            aims={"class_weights": {"gold": 4.0}},
+        )
+    )
+    gold, plain = 0.9625 / 0.685 + 1.5, 0.9625 / (0.685 * 0.195) + 1.0
+    found = [episode.metrics for episode in play(simulator, 0, 2 * EPISODES, chooser=weighted)]
+    for name, expected in (
+        ("mean_cycle_time of gold", gold),
+        ("mean_cycle_time of plain", plain),
+        ("objective", 0.3 * 4.0 * gold + 0.7 * plain),
+    ):
+        agree(summary([metrics[name] for metrics in found]), expected)
 
 
 def test_utilisation_of_equal_servers_is_the_load():

@@ -73,11 +73,11 @@ def _plain(value: Any) -> Any:
 LOG_LIMITS = tuple(name for name in Config.model_fields if name.startswith("log_max_"))
 """What reading an event log may take."""
 
-AIMS = ("due", "cost", "target", "main_metric")
+AIMS = ("due", "cost", "target", "main_metric", "class_weights")
 """Settings that say what a process is measured by; with OBJECTIVE they belong to the policy of a run."""
 
 PROCESS_OPTIONS = (
-    *("scenario", "event_log", "log_columns", "log_arrivals", "log_tolerance", "policy_prior", *AIMS),
+    *("scenario", "event_log", "log_columns", "log_arrivals", "classes", "log_tolerance", "policy_prior", *AIMS),
     *("time_format", "time_zone", "object_type", "skip_bad_rows", "keep_duplicates", *LOG_LIMITS),
 )
 """Settings that are options of the simulator ``process``, and have flags and names of their own."""

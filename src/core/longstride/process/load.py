@@ -1,6 +1,6 @@
 """Builds a process simulator with its hooks from options or from a checkpoint."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from importlib.resources import files
@@ -13,14 +13,17 @@ from longstride.config import LOG_LIMITS, PROCESS_OPTIONS, Config, validated
 from longstride.errors import UserError, suggestion
 from longstride.process.choose_prior import AUTO, prior_of
 from longstride.process.event_logs.event_log import EventLog, read_event_log
+from longstride.process.event_logs.reading.attributes import read_attributes
 from longstride.process.event_logs.reading.limits import LogLimits
 from longstride.process.event_logs.reading.options import LogReading, parse_log_columns
 from longstride.process.fidelity.base import logged_figures
 from longstride.process.hooks import Origin, ProcessHooks
 from longstride.process.kernel.policy_prior import PRIORS, RULE
+from longstride.process.mining.classes.choose import AUTO as AUTO_CLASSES
+from longstride.process.mining.classes.choose import with_classes
 from longstride.process.mining.data_warnings import data_warnings, too_many_activities
 from longstride.process.mining.mine_scenario import mine_scenario
-from longstride.process.read_aims import allowances, with_aims
+from longstride.process.read_aims import ReadColumn, allowances, with_aims
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.scenario_file import load_scenario, parse_scenario
 from longstride.process.simulator import ProcessSimulator
@@ -31,7 +34,7 @@ from longstride.text import Say
 PROCESS = "process"
 _TOLERANCE = float(Config.model_fields["log_tolerance"].default)
 _READING = tuple(field.name for field in fields(LogReading) if field.name != "limits")
-LOG_SETTINGS = (*_READING, *LOG_LIMITS, "log_columns", "log_arrivals")
+LOG_SETTINGS = (*_READING, *LOG_LIMITS, "log_columns", "log_arrivals", "classes")
 """Settings that decide what is mined from a log, and the limits of reading it."""
 
 
@@ -68,6 +71,8 @@ def make_process(
     cost: str = "",
     target: str = "",
     main_metric: str = "",
+    class_weights: str = "",
+    classes: str = "",
     say: Say | None = None,
     **log_options: Any,
 ) -> ProcessSimulator:
@@ -85,6 +90,8 @@ def make_process(
         cost: costs, such as ``"40"``.
         target: a promise, such as ``"95% within 10 days"``.
         main_metric: metric that chooses the best policy; empty for that of the objective.
+        class_weights: how often a case of a class counts, such as ``"gold=3"``.
+        classes: column of the log whose values are classes of cases, or ``"auto"``; empty for none.
         say: prints lines about steps that take longer than some seconds; None for none.
         log_options: settings of :func:`log_reading`.
 
@@ -94,15 +101,17 @@ def make_process(
     reading = log_reading(log_options)
     if policy_prior not in (AUTO, *PRIORS):
         raise UserError(f"policy_prior is {policy_prior!r}; expected {', '.join((AUTO, *PRIORS))}.")
-    read_column = None
+    read_column: ReadColumn | None = None
+    if classes and not event_log:
+        raise UserError(f"CLASSES is {classes!r}, but there is no EVENT_LOG with columns; name one.")
     if not event_log:
         made, origin = find_scenario(scenario), Origin(scenario_file=scenario)
     else:
-        made, origin = _mine(Path(event_log), log_columns, log_arrivals, reading, say)
-        read_column = partial(_read_column, origin.log, Path(event_log), log_columns, reading)
+        made, origin = _mine(Path(event_log), log_columns, log_arrivals, reading, classes, say)
+        read_column = partial(_read_column, origin.log, Path(event_log), log_columns, reading, made.classes)
     if event_log or log_tolerance != _TOLERANCE:  # else a file keeps its own
         made = with_tolerance(made, log_tolerance)
-    made = with_aims(made, due, cost, target, main_metric, read_column)
+    made = with_aims(made, due, cost, target, main_metric, class_weights, read_column)
     return with_hooks(made, RULE if policy_prior == AUTO else policy_prior, origin, is_open=policy_prior == AUTO)
 
 
@@ -162,18 +171,41 @@ def with_hooks(
     return simulator
 
 
-def _read_column(log: EventLog | None, path: Path, columns: str, reading: LogReading, name: str) -> np.ndarray:
+def _read_column(
+    log: EventLog | None, path: Path, columns: str, reading: LogReading, classes: Sequence[str], name: str
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the allowances in a column of an event log, in hours; ``log`` is its content without that column."""
     assert log is not None  # it has just been mined
     times = parse_log_columns(columns) if columns else {}
-    return allowances(log, read_event_log(path, times | {"start": name, "end": name}, reading))
+    due = read_event_log(path, times | {"start": name, "end": name}, reading)
+    if log.classes is None:
+        return allowances(log, due, {})
+    number = {name: c for c, name in enumerate(classes)}
+    of = [number.get(log.classes.names[c], -1) for c in log.classes.of_case.tolist()]
+    return allowances(log, due, dict(zip(log.cases, of, strict=True)))
 
 
-def _mine(path: Path, columns: str, arrivals: str, reading: LogReading, say: Say | None) -> tuple[Scenario, Origin]:
+def read_classified_log(path: Path, columns: str, reading: LogReading, classes: str) -> EventLog:
+    """Return an event log, its activities split by the classes of its cases if the setting CLASSES names some.
+
+    Raises:
+        UserError: the log cannot be read, or has no such column.
+    """
+    named = parse_log_columns(columns) if columns else {}
+    log = read_event_log(path, named or None, reading)
+    if not classes:
+        return log
+    wanted = "" if classes == AUTO_CLASSES else classes
+    return with_classes(log, read_attributes(path, named, reading, wanted), classes)
+
+
+def _mine(
+    path: Path, columns: str, arrivals: str, reading: LogReading, classes: str, say: Say | None
+) -> tuple[Scenario, Origin]:
     """Return the scenario of an event log, and its origin."""
     with SlowSteps(say) as steps:
         steps.begin(f"Reading {path.name}")
-        log = read_event_log(path, parse_log_columns(columns) if columns else None, reading)
+        log = read_classified_log(path, columns, reading, classes)
         early = too_many_activities(log) if say else ""
         if say and early:
             say(f"Warning: {early}")  # before the minutes that it is about

@@ -64,14 +64,17 @@ class DualAscent:
 def aims_sentences(scenario: Scenario) -> list[str]:
     """Return sentences about the objective and the main metric; nothing where both are the usual ones."""
     aims, hour = scenario.aims, "time unit" if scenario.time_unit == "abstract" else "hour"
+    weights = [f"one of {name} counts {weight:g} times" for name, weight in aims.class_weights.items()]
+    counted = [f"Classes of cases: {', '.join(weights)}."] if aims.weighs else []
     if len(aims.objective) > 1:
         parts = [
             f"{weight:g} for each {f'{hour} of ' if name in TIMES else ''}{_WORDS[name]}"
             for name, weight in aims.objective.items()
         ]
-        return [f"Objective, for each case: {', '.join(parts)}."]
-    usual = next(iter(QUANTITIES.values()))
-    return [f"Objective: {in_words(aims.minimised)}."] if aims.minimised != usual else []
+        return [f"Objective, for each case: {', '.join(parts)}.", *counted]
+    usual = next(iter(QUANTITIES))
+    one = QUANTITIES[next(iter(aims.objective), usual)]
+    return [*([f"Objective: {in_words(one)}."] if one != QUANTITIES[usual] or counted else []), *counted]
 
 
 def promise_sentences(scenario: Scenario, records: Mapping[str, Records]) -> list[str]:

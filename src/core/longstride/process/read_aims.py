@@ -3,8 +3,9 @@
 import csv
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,15 @@ _COLUMN = re.compile(r"column\s+(.+)", re.IGNORECASE)
 EVERYONE = "everyone"
 """Name in a file of costs for people without a row of their own."""
 
+OTHER = "other"
+"""Name in a list of due dates or weights for the classes that it does not name."""
+
 _QUANTILES = 41
 """Quantiles that describe the allowances of a log's cases."""
+
+
+ReadColumn = Callable[[str], tuple[np.ndarray, np.ndarray]]
+"""Returns the allowances in a column of a log, float64[*] in hours, and the class of each of these cases, int64[*]."""
 
 
 def with_aims(
@@ -33,18 +41,20 @@ def with_aims(
     cost: str = "",
     target: str = "",
     main_metric: str = "",
-    read_column: Callable[[str], np.ndarray] | None = None,
+    class_weights: str = "",
+    read_column: ReadColumn | None = None,
 ) -> Scenario:
     """Return a scenario with the aims that settings name; those that are empty stay as they are.
 
     Args:
         scenario: scenario to change.
-        due: ``5 days``, or ``column NAME``.
+        due: ``5 days``, ``column NAME``, or ``gold=1 day, other=5 days`` for classes of cases.
         cost: an amount for an hour of each person, or a CSV file.
         target: ``95% within 10 days``.
         main_metric: name of a metric.
+        class_weights: ``gold=3``, how often a case of a class counts.
         read_column: returns the allowances in a column of the event log, hours, in the order of its cases' first
-            starts; None without a log.
+            starts, and the classes of these cases; None without a log.
 
     Raises:
         UserError: a text is something else, or does not fit the scenario.
@@ -58,6 +68,8 @@ def with_aims(
         given["target"] = _target(scenario, target)
     if main_metric:
         given["main_metric"] = main_metric
+    if class_weights:
+        given["class_weights"] = _weights(scenario, class_weights)
     return changed(scenario, given) if given else scenario
 
 
@@ -71,30 +83,78 @@ def changed(scenario: Scenario, aims: dict[str, Any]) -> Scenario:
     return parse_scenario(content, scenario.name)
 
 
-def allowances(log: EventLog, due: EventLog) -> np.ndarray:
-    """Return float64[cases], hours from the first start of each case to its due date, by first start.
+def allowances(
+    log: EventLog, due: EventLog, classes: Mapping[str, int] = MappingProxyType({})
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return float64[cases], hours from the first start of each case to its due date, by first start, and int64[cases].
 
-    ``due`` is the same log, read with the column of due dates in place of the times; the latest of a case counts.
+    The second are the cases' classes, 0 without any. ``due`` is the same log, read with the column of due dates in
+    place of the times; the latest of a case counts. ``classes`` is case -> number of its class.
     """
     ends = dict(zip(due.cases, due.case_times()[1] + due.monday.timestamp(), strict=True))
     first = log.case_times()[0]
     order = np.argsort(first, kind="stable")
     dates = np.array([ends.get(log.cases[i], math.nan) for i in order])
     hours = (dates - log.monday.timestamp() - first[order]) / 3600.0
-    return np.asarray(hours[np.isfinite(hours)])
+    of = np.array([classes.get(log.cases[i], 0) for i in order], np.int64)
+    has_date = np.isfinite(hours)
+    return np.asarray(hours[has_date]), of[has_date]
 
 
-def _due(scenario: Scenario, text: str, read_column: Callable[[str], np.ndarray] | None) -> Due:
+def _due(scenario: Scenario, text: str, read_column: ReadColumn | None) -> Due:
     column = _COLUMN.fullmatch(text.strip())
+    if column is None and "=" in text:
+        expected = "'1 day' for each class"
+        own = {name: Due(after=_time(scenario, time, "DUE", expected)) for name, time in _by_class(text, "DUE")}
+        return _of_classes(scenario, own)
     if column is None:
         return Due(after=_time(scenario, text, "DUE", "'5 days' or 'column NAME'"))
     if read_column is None:
         raise UserError(f"DUE is {text!r}, but there is no EVENT_LOG with columns; name one, or write '5 days'.")
-    hours = read_column(column[1].strip()) * length_of_hour(scenario)
-    times = scenario.arrivals.times
+    found, classes = read_column(column[1].strip())
+    hours, times = found * length_of_hour(scenario), scenario.arrivals.times
     if times is not None and len(times) == len(hours):
         return Due(each=[float(hour) for hour in hours])
+    of_class = {name: hours[classes == c] for c, name in enumerate(scenario.classes)}
+    by_class = {name: _quantiles(own) for name, own in of_class.items() if len(own)}
+    return _quantiles(hours).model_copy(update={"by_class": by_class})
+
+
+def _quantiles(hours: np.ndarray) -> Due:
     return Due(quantiles=[float(q) for q in np.quantile(hours, np.linspace(0.0, 1.0, _QUANTILES))])
+
+
+def _of_classes(scenario: Scenario, own: dict[str, Due]) -> Due:
+    """Return due dates of classes; those of the scenario stay for classes without one."""
+    rest = own.pop(OTHER, None) if OTHER not in scenario.classes else None
+    before = rest or scenario.aims.due or Due()
+    return before.model_copy(update={"by_class": {**before.by_class, **own}})
+
+
+def _weights(scenario: Scenario, text: str) -> dict[str, float]:
+    weights = {name: _number_of(weight) for name, weight in _by_class(text, "CLASS_WEIGHTS")}
+    for name, weight in weights.items():
+        if not 0.0 < weight < math.inf:
+            raise UserError(
+                f"CLASS_WEIGHTS is {text!r}; expected a number above 0 for {name!r}, such as 'gold=3, silver=2'."
+            )
+    rest = weights.pop(OTHER, None) if OTHER not in scenario.classes else None
+    return ({} if rest is None else dict.fromkeys(scenario.classes, rest)) | weights
+
+
+def _by_class(text: str, setting: str) -> list[tuple[str, str]]:
+    """Return class and value of each part of ``gold=1 day, other=5 days``."""
+    parts = [[side.strip() for side in part.rpartition("=")] for part in text.split(",")]
+    if any(not name or not value for name, _, value in parts):
+        raise UserError(f"{setting} is {text!r}; expected a value for each class, such as 'gold=..., other=...'.")
+    return [(name, value) for name, _, value in parts]
+
+
+def _number_of(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def _target(scenario: Scenario, text: str) -> Target:

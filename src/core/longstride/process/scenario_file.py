@@ -13,7 +13,8 @@ from longstride.process.event_logs.reading.limits import Guard, LogLimits
 from longstride.process.kernel.record_sizes import sizes_of
 from longstride.process.scenario.aims import Aims
 from longstride.process.scenario.calendar import Absence
-from longstride.process.scenario.scenario import Arrivals, Capacity, Horizon, Scenario, Service, Shift, check_scenario
+from longstride.process.scenario.scenario import Arrivals, Capacity, Scenario, Service, Shift, check_scenario
+from longstride.process.scenario.schema import Horizon
 
 _PARTS: dict[str, type[BaseModel]] = {
     "horizon": Horizon,

@@ -72,9 +72,10 @@ class ProcessSimulator(Simulator):
         self.expected_actions = figures.expected_actions(parameters, self.sizes, routing, scenario.on_duty)
         self.mean_interval = scenario.horizon.value / self.sizes.expected_cases
         self.state_dtype = state_dtype(parameters, self.sizes)
-        self.metrics_dtype = metrics.metrics_dtype(resources, scenario.has_delays, scenario.aims)
+        self.metrics_dtype = metrics.metrics_dtype(resources, scenario.has_delays, scenario.aims, scenario.classes)
         self.labels = _labels(scenario, parameters, self.initial_feature_weights, prior)
-        self.metric_units = metrics.metric_units(scenario.time_unit, scenario.has_delays, scenario.aims)
+        shown = scenario.time_unit, scenario.has_delays, scenario.aims, scenario.classes
+        self.metric_units = metrics.metric_units(*shown)
         self.main_metric = scenario.aims.shown_metric
         self.metric_labels = {"utilisation": scenario.resources}
         if parameters.pair_habit.any():
@@ -82,8 +83,10 @@ class ProcessSimulator(Simulator):
         costs = scenario.aims.costs
         if costs is not None and (costs.per_task or len(set(costs.rates(scenario.resources))) > 1):  # else it is spt
             self.heuristics = {**self.heuristics, "cheapest": heuristics.cheapest}
-        if scenario.aims.due is not None and scenario.aims.due.after is None:
+        if scenario.aims.due is not None and scenario.aims.due.differs:
             self.heuristics = {**self.heuristics, "edd": heuristics.earliest_due_date}
+        if len(set(parameters.class_weight)) > 1:  # else it is spt
+            self.heuristics = {**self.heuristics, "wspt": heuristics.weighted_shortest_processing_time}
 
     @staticmethod
     def action_mask(state: Any, parameters: Parameters, mask: np.ndarray) -> None:
@@ -194,7 +197,11 @@ class ProcessSimulator(Simulator):
     def description(self) -> dict[str, Any]:
         """Return the contract's description with the scenario's name and a digest of its content."""
         leave = set() if self.scenario.has_leave else {"begins", "absences", "holidays"}  # files without them
-        unused = leave | {"logged"} | (set() if self.parameters["counts"] else {"aims"})
+        unused: dict[str, Any] = dict.fromkeys(leave | {"logged"}, True)
+        if not self.parameters["counts"]:
+            unused["aims"] = True
+        elif not self.scenario.classes:  # files without them
+            unused["aims"] = {"class_weights": True, **({"due": {"by_class"}} if self.scenario.aims.due else {})}
         digest = hashlib.sha256(self.scenario.model_dump_json(exclude=unused).encode()).hexdigest()
         prior = {} if self.prior == policy_prior.RULE else {"prior": self.prior}
         return {**super().description(), "scenario": self.scenario.name, "scenario_sha256": digest, **prior}

@@ -44,6 +44,11 @@ class EventLog(BaseModel):
     """Arrivals of a mined scenario. "weekly" draws them with the log's rate of each hour of the week, "replay" repeats
     the logged times in every episode."""
 
+    classes: str = ""
+    """Column of a log whose values are classes of cases. Each class has its own flow, delays and queues, and service
+    times of its own where these differ; numbers become three ranges. "auto" takes the column on which routing or times
+    depend most in held-out cases, if there is one; "" for none."""
+
     log_tolerance: float = Field(default=0.15, ge=0)
     """Largest difference of the simulated process from its log with which verdicts are given. Number >= 0, a share of
     the log's time or of the cycle time. The mined scenario keeps it."""

@@ -29,8 +29,9 @@ class Simulation(BaseModel):
     late, cost, waiting, handovers, overtime. Times count in hours, or in time units where these are abstract."""
 
     due: str = ""
-    """Due date of each case of a process. "5 days" after its arrival, or "column NAME" for a column of EVENT_LOG with
-    dates; "" for those of the scenario. Units: minutes, hours, days, weeks."""
+    """Due date of each case of a process. "5 days" after its arrival, "gold=1 day, other=5 days" for classes of cases,
+    or "column NAME" for a column of EVENT_LOG with dates; "" for those of the scenario. Units: minutes, hours, days,
+    weeks."""
 
     cost: str = ""
     """Costs of a process. The amount that each person costs in an hour at work, such as "40", or a CSV file with the
@@ -44,3 +45,8 @@ class Simulation(BaseModel):
     main_metric: str = ""
     """Metric that chooses the best policy of a process. Such as "p95_cycle_time", "share_late", "mean_tardiness" or
     "cost_per_case"; "" for that of the objective."""
+
+    class_weights: str = ""
+    """How often a case of a class counts in OBJECTIVE, for a process with classes of cases. "gold=3" counts each hour
+    of a gold case three times, "gold=3, other=2" those of the other classes twice; "" for the weights of the scenario,
+    once without any."""

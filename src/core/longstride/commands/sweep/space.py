@@ -16,7 +16,7 @@ EXAMPLE = '--sweep "learning_rate_actor=1e-4..3e-3 log"'
 _OF_ALL_TRIALS = (
     *("seed", "run_directory", "checkpoints_kept", "evaluate_every", "evaluation_episodes", "preset", "time_budget"),
     *("simulator", "simulator_options", "scenario", "event_log", "log_columns", "time_format", "time_zone"),
-    *("object_type", "skip_bad_rows", "keep_duplicates", "log_arrivals"),
+    *("object_type", "skip_bad_rows", "keep_duplicates", "log_arrivals", "classes"),
     *(name for name in Config.model_fields if name.startswith("log_max_")),
 )
 """Settings that all trials have in common: their scores would not compare otherwise."""

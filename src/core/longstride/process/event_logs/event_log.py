@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from longstride.errors import UserError
+from longstride.process.event_logs.case_classes import CaseClasses
 from longstride.process.event_logs.far_dates import close_gaps
 from longstride.process.event_logs.pauses import Pauses, Stretches, no_pauses, without_pauses
 from longstride.process.event_logs.reading.bad_rows import OPTION as SKIP_OPTION
@@ -51,6 +52,7 @@ class EventLog:
     unit: str = "line"  # unit that the numbers of refused rows count
     only_dates: bool = False  # whether the log has dates without hours, so that the times of day are a convention
     pauses: Pauses = field(default_factory=no_pauses)  # suspensions of events, counted like ``start``
+    classes: CaseClasses | None = None  # classes of the cases, if activities are split by class
 
     def __len__(self) -> int:
         return len(self.start)

@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit
 
 from longstride.process.kernel.aims import quantities
+from longstride.process.kernel.aims.case_classes import add_open
 from longstride.process.kernel.arrivals import draw_arrival
 from longstride.process.kernel.attendance import change_duty, change_shift, feasible, set_available
 from longstride.process.kernel.counter_rng import advance, child, uniform
@@ -18,14 +19,7 @@ from longstride.process.kernel.duty import begin_day, mask_of, note_changes, pau
 from longstride.process.kernel.queues import FLUSH, enqueue, flush, serve
 from longstride.process.kernel.service_times import service_time
 from longstride.process.kernel.state import CASES_FULL, NONE, OPEN_CASES_FULL, WAITING_FULL
-from longstride.process.kernel.timers import (
-    drop_timer,
-    is_automatic,
-    pop_busy,
-    push_busy,
-    rest_ends,
-    set_timer,
-)
+from longstride.process.kernel.timers import drop_timer, is_automatic, pop_busy, push_busy, rest_ends, set_timer
 from longstride.process.scenario.nodes import FORK, JOIN, TASK, XOR
 
 JOIN_STREAM = 2**32
@@ -295,5 +289,7 @@ def _leave(state, p, case, node, stream):  # type: ignore[no-untyped-def]
         state.active[case] -= 1
         state.served[case] -= 1
         state.resting += state.active[case] == 0
+        if p.weighs and state.active[case] == 0:
+            add_open(state, p, case, -1.0)
         state.serving -= state.served[case] == 0
     move(state, p, case, p.branch_node[p.node_first[node]], stream)

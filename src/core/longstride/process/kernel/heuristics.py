@@ -60,6 +60,20 @@ def earliest_due_date(state, p, mask, rng):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
+def weighted_shortest_processing_time(state, p, mask, rng):  # type: ignore[no-untyped-def]
+    """Choose the feasible pair with the least mean service time over the weight of the case, uniformly among ties.
+
+    With linear costs of waiting that is the c-mu rule (Cox and Smith, Queues, 1961).
+    """
+    times = np.full(len(p.pair_mean), math.inf)
+    for pair in range(len(times)):
+        if mask[pair]:
+            case = state.slot_case[state.queue_head[p.pair_activity[pair]]]
+            times[pair] = p.pair_mean[pair] / p.class_weight[state.case_class[case]]
+    return _least(times, mask, rng)
+
+
+@njit(nogil=True)
 def _least(figures, mask, rng):  # type: ignore[no-untyped-def]
     """Return the feasible pair with the least figure, float64[P], uniformly among ties; postpone without one."""
     chosen, best, equals = len(figures), math.inf, 0

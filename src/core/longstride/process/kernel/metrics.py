@@ -1,6 +1,7 @@
 """Metrics of a finished episode of the process simulator, and a lower bound for every policy."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,14 @@ from longstride.process.kernel.counter_rng import advance, child, uniform
 from longstride.process.kernel.dynamics import clear, draw_branch, draw_service, stream_after_join
 from longstride.process.kernel.parameters import Parameters
 from longstride.process.kernel.timers import is_automatic, rest_ends
-from longstride.process.scenario.aims import OF_ALL, Aims
+from longstride.process.scenario.aims import OF_ALL, Aims, class_metrics
 from longstride.process.scenario.nodes import FORK, JOIN, TASK, XOR
 
 SHARES = "mean_world_time", "mean_people_time", "mean_work_time"
 """Metrics that split the time of a case; "world" is the documented key of external delays."""
 
 
-def metrics_dtype(resources: int, has_delays: bool, aims: Aims) -> np.dtype:
+def metrics_dtype(resources: int, has_delays: bool, aims: Aims, classes: Sequence[str] = ()) -> np.dtype:
     """Return the dtype of an episode's metrics: times in the scenario's unit, utilisation as a share of time on duty.
 
     Cycle times cover cases that arrived after the warm-up; an open case counts with its age at the end. The mean
@@ -29,17 +30,18 @@ def metrics_dtype(resources: int, has_delays: bool, aims: Aims) -> np.dtype:
     for a resource but none is served, and external delay otherwise.
     """
     scalars = [*OF_ALL, "cases_finished", "cases_open", "decisions", "mean_utilisation"]
-    scalars += [*(SHARES if has_delays else ()), *aims.metrics]
+    scalars += [*(SHARES if has_delays else ()), *aims.metrics, *class_metrics(aims, classes)]
     return np.dtype([*((name, np.float64) for name in scalars), ("utilisation", np.float64, (resources,))])
 
 
-def metric_units(time_unit: str, has_delays: bool, aims: Aims) -> dict[str, str]:
+def metric_units(time_unit: str, has_delays: bool, aims: Aims, classes: Sequence[str] = ()) -> dict[str, str]:
     """Return the unit of each metric for a scenario's unit of time."""
     time = "time units" if time_unit == "abstract" else time_unit
     times = dict.fromkeys((*OF_ALL, *(SHARES if has_delays else ())), time)
     shares = dict.fromkeys(("mean_utilisation", "utilisation"), "share")
     numbers = {"cases_finished": "cases", "cases_open": "cases", "decisions": "steps"}
-    return {**times, **numbers, **shares, **quantities.metric_units(aims, time)}
+    units = {**times, **numbers, **shares, **quantities.metric_units(aims, time)}
+    return units | {name: units[metric] for name, (metric, _) in class_metrics(aims, classes).items()}
 
 
 def episode_metrics(state: Any, p: Parameters, metrics: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from longstride.process.kernel.aims.arrays import aim_arrays, pair_prices
+from longstride.process.kernel.aims.case_classes import class_arrays
 from longstride.process.kernel.arrivals import arrival_arrays
 from longstride.process.kernel.duty import duty_intervals, roster_arrays
 from longstride.process.kernel.record_sizes import Sizes, sizes_of
@@ -104,7 +105,12 @@ class Parameters(NamedTuple):
     watches: int  # 1 if policies see the time that cases have left: with due dates or a target
     has_due: int  # 1 if cases have due dates
     due_by_case: int  # 1 if due_table has the allowance of each case, 0 for quantiles
-    due_table: np.ndarray  # float64[*], allowances of cases, infinite without due dates
+    due_table: np.ndarray  # float64[*], allowances of cases, infinite without due dates, class by class
+    due_first: np.ndarray  # int64[C + 1], first allowance of each class
+    classes: int  # classes of cases, 0 if the flow has none; see aims/case_classes.py
+    class_weight: np.ndarray  # float64[C], how often a case of each class counts; one 1 if there are none
+    class_of_node: np.ndarray  # int64[N], class whose cases come to a node, -1 for all; one -1 if there are none
+    weighs: int  # 1 if some cases do not count once
     within: float  # age of the target, infinite without one
     exceptions: float  # promised share of cases beyond it
     horizon: float
@@ -147,6 +153,7 @@ def build_parameters(scenario: Scenario, routing: Routing | None = None) -> tupl
         **duty_intervals(scenario),
         **_external(scenario),
         **aims,
+        **class_arrays(scenario, routing),
         horizon=scenario.horizon.value,
         warmup=scenario.warmup,
         hour=scenario.hour,

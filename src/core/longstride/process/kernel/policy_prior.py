@@ -12,6 +12,7 @@ work of a case (cases that are nearly done go first). Further figures are the ac
 
 import numpy as np
 
+from longstride.process.kernel.aims.case_classes import activity_weights
 from longstride.process.kernel.parameters import Parameters
 from longstride.process.scenario.routing import Routing
 
@@ -58,7 +59,8 @@ def _preferences(p: Parameters, routing: Routing, prior: str) -> np.ndarray:
     """Return float64[P], the logits of the pairs, without the action features."""
     slower, own, ahead = fixed_figures(p, routing)
     if prior == SPT:
-        return np.asarray(-SHARP * np.log(p.pair_mean / p.pair_mean.min()))
+        times = p.pair_mean / activity_weights(p, routing)[p.pair_activity]
+        return np.asarray(-SHARP * np.log(times / times.min()))
     if prior == LOGGED:
         most = np.zeros(len(p.activity_pairs) - 1)
         np.maximum.at(most, p.pair_activity, p.pair_habit)
@@ -72,8 +74,8 @@ def fixed_figures(p: Parameters, routing: Routing) -> tuple[np.ndarray, np.ndarr
     """Return the constant figures: two of each pair, float64[P] each, and one of each activity, float64[A].
 
     They are logarithms: of the service time over the fastest person's, of that ratio over the person's usual one, and
-    of the remaining work of a case over the mean of all activities. If the objective weighs costs, the first two
-    contain them as times.
+    of the remaining work of a case over the mean of all activities, each over the weight of its cases. If the objective
+    weighs costs, the first two contain them as times.
     """
     activities, resources = len(p.activity_pairs) - 1, len(p.on_duty_at_start)
     fastest = np.full(activities, np.inf)
@@ -87,6 +89,6 @@ def fixed_figures(p: Parameters, routing: Routing) -> tuple[np.ndarray, np.ndarr
     slowness = np.log(p.pair_price / usual[p.pair_activity])
     per_resource = np.maximum(np.bincount(p.pair_resource, minlength=resources), 1)
     own_average = np.bincount(p.pair_resource, slowness, resources) / per_resource
-    ahead = np.log(routing.expected_work_ahead(typical))
+    ahead = np.log(routing.expected_work_ahead(typical) / activity_weights(p, routing))
     slower = np.log(p.pair_price / fastest[p.pair_activity])
     return slower, slowness - own_average[p.pair_resource], ahead - ahead.mean()

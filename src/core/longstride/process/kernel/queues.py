@@ -10,6 +10,7 @@ before those with a lower one; that of a batch is its first task's. Functions wo
 import numpy as np
 from numba import njit
 
+from longstride.process.kernel.aims.case_classes import add_open, add_waiting
 from longstride.process.kernel.state import NONE, WAITING_FULL
 from longstride.process.kernel.timers import set_timer
 
@@ -50,8 +51,10 @@ def _append(state, p, activity, slot):  # type: ignore[no-untyped-def]
         state.queue_tail[activity] = slot
     state.queue_length[activity] += 1
     state.waiting += 1
+    if p.weighs:
+        add_waiting(state, p, state.slot_case[slot], 1.0)
     if p.has_delays:
-        _activate(state, state.slot_case[slot])
+        _activate(state, p, state.slot_case[slot])
 
 
 @njit(nogil=True)
@@ -82,10 +85,12 @@ def ahead_by_priority(state, p, activity):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def _activate(state, case):  # type: ignore[no-untyped-def]
+def _activate(state, p, case):  # type: ignore[no-untyped-def]
     state.active[case] += 1
     if state.active[case] == 1:
         state.resting -= 1
+        if p.weighs:
+            add_open(state, p, case, 1.0)
 
 
 @njit(nogil=True)
@@ -123,7 +128,9 @@ def _release(state, p, activity):  # type: ignore[no-untyped-def]
     while slot != NONE:
         state.slot_enabled[slot] = state.time
         state.waiting_more += 1
-        _activate(state, state.slot_case[slot])
+        if p.weighs:
+            add_waiting(state, p, state.slot_case[slot], 1.0)
+        _activate(state, p, state.slot_case[slot])
         slot = state.slot_member[slot]
 
 

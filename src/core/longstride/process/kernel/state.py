@@ -31,7 +31,7 @@ def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
     ``serving`` the number with served tasks, and ``resting_time`` and ``serving_time`` are their integrals. With
     batches (``queues.py``), ``slot_member`` is the next task of a batch, and ``gathered`` counts the tasks that gather.
     ``waiting`` counts the entries of all queues, ``waiting_more`` the further tasks of batches among them.
-    The last rows, from ``amounts`` on, are those of ``aims/quantities.py``.
+    The last rows, from ``amounts`` on, are those of ``aims/quantities.py`` and ``aims/case_classes.py``.
 
     Raises:
         UserError: the record would be too large.
@@ -100,11 +100,13 @@ def _rows_of_batches(waiting: int, activities: int, resources: int) -> Rows:
 def _rows_of_quantities(resources: int, cases: int) -> Rows:
     """Return the fields of ``aims/quantities.py``."""
     return [
-        (np.float64, "amounts totals", (BEYOND + 1,)),
+        (np.float64, "amounts totals extra extra_totals", (BEYOND + 1,)),
         (np.float64, "paying", ()),
         (np.float64, "pays", (resources,)),
         (np.int64, "overworked due_count late_open aged", ()),
         (np.uint8, "works_over", (resources,)),
         (np.float64, "due_time", (cases,)),
         (np.int64, "due_heap last_person", (cases,)),
+        (np.int32, "case_class", (cases,)),
+        (np.float64, "heavy_open heavy_late heavy_waiting", ()),
     ]

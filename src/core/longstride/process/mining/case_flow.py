@@ -6,6 +6,7 @@ import numpy as np
 
 from longstride.process.event_logs.event_log import EventLog
 from longstride.process.mining.case_order import CaseOrder
+from longstride.process.scenario.classes import CLASSES
 
 MOST_EVENTS = 60_000
 """Most events of the cases in a scenario; from a longer log, cases are chosen evenly by cycle time."""
@@ -38,6 +39,8 @@ def case_flow(
 ) -> dict[str, Any]:
     """Return the flow of a scenario.
 
+    In a log with classes each class has its own flow; ``kept`` is then in their order (:func:`in_classes`).
+
     Args:
         log: event log.
         cases: order of its events.
@@ -46,6 +49,25 @@ def case_flow(
         priorities: priority of each, int64[cases].
         delays: delay before each event in the order of ``cases``, float64[n], open hours.
     """
+    if log.classes is None:
+        return _flow(log, cases, kept, weights, priorities, delays)
+    of, total, parts = log.classes.of_case[kept], float(weights[kept].sum()), []
+    for c in np.unique(of).tolist():
+        own = kept[of == c]
+        flow = _flow(log, cases, own, weights, priorities, delays)
+        parts.append({"name": log.classes.names[c], "p": float(weights[own].sum()) / total, "flow": flow})
+    return {CLASSES: parts}
+
+
+def in_classes(log: EventLog, kept: np.ndarray) -> np.ndarray:
+    """Return some cases of a log, int64[*], in the order of their classes."""
+    return kept if log.classes is None else kept[np.argsort(log.classes.of_case[kept], kind="stable")]
+
+
+def _flow(
+    log: EventLog, cases: CaseOrder, kept: np.ndarray, weights: np.ndarray, priorities: np.ndarray, delays: np.ndarray
+) -> dict[str, Any]:
+    """Return the flow of some cases; the arguments are those of :func:`case_flow`."""
     activity = log.activity[cases.order].tolist()
     rounded = np.where(delays < _SECOND, 0.0, delays).tolist()
     content = []

@@ -6,7 +6,7 @@ import numpy as np
 
 from longstride.process.event_logs.event_log import EventLog
 from longstride.process.mining.batches import Batches
-from longstride.process.mining.case_flow import case_flow, choose_cases, events_of_tasks
+from longstride.process.mining.case_flow import case_flow, choose_cases, events_of_tasks, in_classes
 from longstride.process.mining.case_order import order_cases
 from longstride.process.mining.delays.calibration import MIN_CASES, DelayCalibration, LoggedTimes
 from longstride.process.mining.delays.clock import delay_clock
@@ -56,7 +56,8 @@ def mine_external_delays(
     cases, weights = batches.ready(log, order_cases(log)), delay_clock(log)
     steps.next("delays")
     waits, (of_case, cut_off) = find_waits(log, cases, weights, work.open_hours), case_weights(log, cases)
-    kept, (priorities, priority_notes) = choose_cases(log, cases, of_case), find_priorities(log, cases)
+    kept = in_classes(log, choose_cases(log, cases, of_case))
+    priorities, priority_notes = find_priorities(log, cases)
     pause = _pauses(log, work)
     more = np.maximum(waits.span - work.hours[cases.order], 0.0)
     first, last = log.case_times()

@@ -15,6 +15,7 @@ from longstride.process.event_logs.grouping import rows_by
 from longstride.process.mining.arrivals.mine_arrivals import mine_arrivals
 from longstride.process.mining.arrivals.unseen import unseen_waits
 from longstride.process.mining.batches import find_batches
+from longstride.process.mining.classes.split import pooled_services
 from longstride.process.mining.data_warnings import giant_case
 from longstride.process.mining.external_delays import EXTERNAL_STEPS, mine_external_delays
 from longstride.process.mining.machines import without_machines
@@ -80,10 +81,12 @@ def mine_scenario(
         automatic = automatic | of_machines
     steps.next("service times")
     pairs, notes = choose_pairs(log, automatic)
-    resources = [log.resources[r] for r in np.unique(pairs.resource)]
     batches = find_batches(log)
     whole = work._replace(hours=batches.whole(log, work.hours))
     services, service_notes = mine_services(log, whole, pairs)
+    services = pooled_services(log, whole, automatic, services)
+    able = {service["resource"] for service in services}
+    resources = [name for name in log.resources if name in able]
     unseen = unseen_waits(log, work.own_hours)
     arrival_data, arrival_notes = mine_arrivals(log, arrivals, unseen.waited)
     data = {
@@ -109,7 +112,7 @@ def mine_scenario(
     external, external_notes = mine_external_delays(log, whole, batches, data, source, calibrate, steps)
     steps.next("check of the scenario")
     notes = [*notes, *service_notes, *batches.notes(log), *arrival_notes, *unseen.notes, *external_notes]
-    before = [*log.notes, *machine_notes, *_notes_on_time(log, work)]
+    before = [*log.notes, *(log.classes.notes if log.classes else ()), *machine_notes, *_notes_on_time(log, work)]
     return MinedScenario(parse_scenario(data | external, source), [*before, *notes])
 
 

@@ -23,6 +23,7 @@ from longstride.process.mining.delays.play_logged import as_long_record, play_lo
 from longstride.process.mining.mine_scenario import mine_scenario
 from longstride.process.resamples.interval import Effect, LogError, bias_of_mining, effect_of, log_error
 from longstride.process.resamples.simulated_log import simulated_log
+from longstride.process.scenario.classes import with_flows
 from longstride.process.scenario.routing import Routing, build_routing
 from longstride.process.scenario.scenario import Scenario
 from longstride.seeding import stream
@@ -141,7 +142,7 @@ def _effects(resampling: Resampling, scenario: Scenario, number: int) -> dict[st
     """Return the effect of each change that a scenario allows on the mean cycle time."""
     seeds = stream(resampling.seed, "episodes of a resample", number).integers(2**31, size=resampling.episodes).tolist()
     # No change touches the flow, whose check and routing take most of the time.
-    short = scenario.model_copy(update={"flow": {"cases": scenario.flow["cases"][:1]}})
+    short = scenario.model_copy(update={"flow": with_flows(scenario.flow, lambda flow: {"cases": flow["cases"][:1]})})
     routing = build_routing(scenario.flow, scenario.activities)
     unchanged, effects = mean_cycle_times(scenario, seeds, routing), {}
     for change in resampling.changes:

@@ -26,6 +26,9 @@ def simulated_log(scenario: Scenario, log: EventLog, seed: int) -> EventLog:
     record["horizon"] = _LONGER * scenario.horizon.value
     begin = float(log.clock_start.min()) / _HOUR
     played = play_logged(record, parameters, sizes, seed, begin=begin, cases=len(log.cases))
+    of_case = played.state.case_class
+    if log.classes is not None:
+        of_case = np.array([log.classes.names.index(name) for name in scenario.classes])[of_case]
     done = np.isfinite(played.end)
     order = np.flatnonzero(done)[np.lexsort((played.end[done], played.start[done]))]
     names, case = np.unique(played.case[order], return_inverse=True)
@@ -45,4 +48,5 @@ def simulated_log(scenario: Scenario, log: EventLog, seed: int) -> EventLog:
         clock_start=start,
         clock_end=end,
         pauses=no_pauses(),
+        classes=log.classes.with_cases(of_case[names]) if log.classes else None,
     )

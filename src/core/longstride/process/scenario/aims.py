@@ -1,6 +1,6 @@
 """Keys of scenario files that say what a process is measured by: due dates, costs, a promise, and the objective."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Literal
 
@@ -45,12 +45,24 @@ class Due(Strict):
     """The allowance of a case, in time units from its arrival to its due date.
 
     ``after`` is the same for all cases, ``quantiles`` are in even steps of probability, and ``each`` has one for each
-    of the times of replayed arrivals.
+    of the times of replayed arrivals. ``by_class`` has those of classes of cases; the others are for the rest of them.
     """
 
     after: float | None = Field(default=None, gt=0)
     quantiles: list[float] | None = Field(default=None, min_length=2)
     each: list[float] | None = Field(default=None, min_length=1)
+    by_class: dict[str, "Due"] = Field(default_factory=dict)
+
+    @property
+    def of_all(self) -> "Due | None":
+        """The allowance of classes without one of their own; None if all have their own."""
+        plain = self.model_copy(update={"by_class": {}})
+        return plain if plain != Due() else None
+
+    @property
+    def differs(self) -> bool:
+        """Whether allowances differ between cases."""
+        return self.after is None or bool(self.by_class)
 
 
 class Costs(Strict):
@@ -81,6 +93,7 @@ class Aims(Strict):
     """What a process is measured by. ``objective`` is quantity -> weight; without one it is the cycle time.
 
     ``main_metric`` names the metric that chooses the best policy; without one it is that of the objective.
+    ``class_weights`` is class of cases -> how often one of its cases counts in the objective, once by default.
     """
 
     objective: dict[str, float] = Field(default_factory=dict)
@@ -88,6 +101,12 @@ class Aims(Strict):
     costs: Costs | None = None
     target: Target | None = None
     main_metric: str | None = None
+    class_weights: dict[str, float] = Field(default_factory=dict)
+
+    @property
+    def weighs(self) -> bool:
+        """Whether some cases count more or less than once."""
+        return any(weight != 1.0 for weight in self.class_weights.values())
 
     @property
     def metrics(self) -> list[str]:
@@ -96,7 +115,8 @@ class Aims(Strict):
         named = [
             metric for name, metric in QUANTITIES.items() if known.get(NEEDED.get(name, ""), name in self.objective)
         ]
-        own = [name for name in named if name not in OF_ALL] + ([OBJECTIVE] if len(self.objective) > 1 else [])
+        own = [name for name in named if name not in OF_ALL]
+        own += [OBJECTIVE] if len(self.objective) > 1 or self.weighs else []
         own = ["p95_cycle_time", *own] if self != Aims() else own
         return own + ([SHARE_BEYOND, WITH_PROMISE] if self.target else [])
 
@@ -104,7 +124,7 @@ class Aims(Strict):
     def minimised(self) -> str:
         """The metric of the objective."""
         names = list(self.objective) or [next(iter(QUANTITIES))]
-        return QUANTITIES[names[0]] if len(names) == 1 else OBJECTIVE
+        return QUANTITIES[names[0]] if len(names) == 1 and not self.weighs else OBJECTIVE
 
     @property
     def shown_metric(self) -> str:
@@ -112,12 +132,23 @@ class Aims(Strict):
         return self.main_metric or (WITH_PROMISE if self.target else self.minimised)
 
 
+def class_metrics(aims: Aims, classes: Sequence[str]) -> dict[str, tuple[str, int]]:
+    """Return the metrics of classes of cases: name -> the metric of all cases, and the number of the class."""
+    of_all = ["mean_cycle_time", *([QUANTITIES["late"]] if aims.due else [])] if classes else []
+    return {f"{metric} of {name}": (metric, c) for metric in of_all for c, name in enumerate(classes)}
+
+
 def problems_of_aims(
-    aims: Aims, times: Sequence[float] | None, activities: Sequence[str], resources: Sequence[str]
+    aims: Aims,
+    times: Sequence[float] | None,
+    activities: Sequence[str],
+    resources: Sequence[str],
+    classes: Sequence[str] = (),
 ) -> Iterator[str]:
     """Yield a sentence for each problem; ``times`` are those of replayed arrivals, the rest the names of a scenario."""
     if aims.due is not None:
-        yield from _problems_of_due(aims.due, times)
+        yield from _problems_of_due(aims.due, times, classes)
+    yield from _problems_of_weights(aims.class_weights, classes)
     costs = aims.costs or Costs()
     for key, names in (("per_hour", resources), ("per_task", activities)):
         for name, amount in getattr(costs, key).items():
@@ -132,7 +163,7 @@ def problems_of_aims(
             yield f"The weight of {name} in the objective is {weight:g}; expected a number above 0."
         if name in NEEDED and getattr(aims, NEEDED[name]) is None:
             yield f"The objective weighs {name}, but the process has no {_WORDS[NEEDED[name]]}."
-    known = [*OF_ALL, *aims.metrics]
+    known = [*OF_ALL, *aims.metrics, *class_metrics(aims, classes)]
     if aims.main_metric is not None and aims.main_metric not in known:
         ending = suggestion(aims.main_metric, known, f"there are {', '.join(known)}")
         yield f"The main metric {aims.main_metric!r} is none that this process minimises{ending}"
@@ -142,11 +173,44 @@ def _known() -> str:
     return f"there are {', '.join(QUANTITIES)}"
 
 
-def _problems_of_due(due: Due, times: Sequence[float] | None) -> Iterator[str]:
-    given = due.model_dump(exclude_none=True)
-    if len(given) != 1:
-        yield f"aims.due: expected one of after, quantiles and each, not {' and '.join(given) or 'none'}."
-    if due.quantiles and any(a > b for a, b in pairwise(due.quantiles)):
-        yield "aims.due.quantiles: allowances must not decrease."
+def _problems_of_weights(weights: Mapping[str, float], classes: Sequence[str]) -> Iterator[str]:
+    for name, weight in weights.items():
+        if name not in classes:
+            yield f"aims.class_weights: {_no_class(name, classes)}"
+        if weight <= 0.0:
+            yield f"aims.class_weights: cases of {name!r} count {weight:g} times; expected a number above 0."
+
+
+def _problems_of_due(due: Due, times: Sequence[float] | None, classes: Sequence[str]) -> Iterator[str]:
+    for name, own in due.by_class.items():
+        where = f"aims.due.by_class.{name}"
+        if name not in classes:
+            yield f"aims.due.by_class: {_no_class(name, classes)}"
+        if own.by_class or own.each:
+            yield f"{where}: expected after or quantiles."
+        yield from _problems_of_allowance(own, where)
+    missing = [name for name in classes if name not in due.by_class]
+    if due.by_class and due.of_all is None:
+        if missing:
+            yield f"aims.due: the class {missing[0]!r} has no due date; add it to by_class, or an after for the others."
+    else:
+        yield from _problems_of_allowance(due, "aims.due")
+    if due.each and due.by_class:
+        yield "aims.due: each is for all cases, so there can be no by_class."
     if due.each and len(due.each) != len(times or ()):
         yield f"aims.due.each: {len(due.each)} allowances do not fit {len(times or ())} replayed arrivals."
+
+
+def _problems_of_allowance(due: Due, where: str) -> Iterator[str]:
+    given = due.model_dump(exclude_none=True, exclude={"by_class"})
+    if len(given) != 1:
+        yield f"{where}: expected one of after, quantiles and each, not {' and '.join(given) or 'none'}."
+    if due.quantiles and any(a > b for a, b in pairwise(due.quantiles)):
+        yield f"{where}.quantiles: allowances must not decrease."
+
+
+def _no_class(name: str, classes: Sequence[str]) -> str:
+    """Return the sentence about a class that a scenario does not have."""
+    if not classes:
+        return f"{name!r} is a class of cases, but the flow has none; write it as flow.classes, or mine CLASSES."
+    return f"the flow has no class {name!r}{suggestion(name, classes)}"

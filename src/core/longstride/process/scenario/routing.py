@@ -1,8 +1,8 @@
 """The flow of a case as a node table for compiled code.
 
-A flow is a tree of ``seq``, ``xor``, ``and`` and ``task``, a first-order Markov chain over activities, or a list of
-cases. All become nodes: TASK waits for a resource, XOR draws a branch, FORK starts all branches, JOIN waits for all
-branches, END closes the case.
+A flow is a tree of ``seq``, ``xor``, ``and`` and ``task``, a first-order Markov chain over activities, a list of
+cases, or one of these for each class of cases. All become nodes: TASK waits for a resource, XOR draws a branch, FORK
+starts all branches, JOIN waits for all branches, END closes the case.
 """
 
 from dataclasses import dataclass, field
@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from longstride.errors import UserError
+from longstride.process.scenario.classes import CLASSES, has_classes, parse_classes
+from longstride.process.scenario.flow_parts import activity_in, probabilities_of, short, width_of_tree
 from longstride.process.scenario.nodes import (
     END,
     FORK,
@@ -45,6 +47,7 @@ class Routing:
     mean_width: float = 1.0  # mean over the cases of the number in width
     depth: int = 0  # most nodes that one token can lead to at one time
     visits: list[float] = field(default_factory=list)  # expected visits of each node, if known without solving
+    class_of: list[int] = field(default_factory=list)  # class of each node; -1 for the end and the root; empty: none
 
     def add(
         self, kind: int, target: int, successors: list[int], probabilities: list[float] | None = None, inside: int = -1
@@ -121,6 +124,8 @@ def build_routing(flow: dict[str, Any], activities: list[str]) -> Routing:
     Raises:
         UserError: the flow is malformed; the message names the place.
     """
+    if has_classes(flow):
+        return _classes(flow, activities)
     routing, index = Routing(), {name: i for i, name in enumerate(activities)}
     end = routing.add(END, -1, [])
     if set(flow) == {"start", "next"}:
@@ -130,9 +135,56 @@ def build_routing(flow: dict[str, Any], activities: list[str]) -> Routing:
         return routing
     else:
         routing.root = _tree(routing, flow, index, end, "flow", 0, -1)
-        routing.width = _width(flow)
+        routing.width = width_of_tree(flow)
     routing.mean_width, routing.depth = float(routing.width), len(routing.kind) + 1
     return routing
+
+
+def _classes(flow: dict[str, Any], activities: list[str]) -> Routing:
+    """Return the nodes of all classes, whose root draws the class; joins are shared by size and number.
+
+    Raises:
+        UserError: a class or its flow is malformed.
+    """
+    routing, columns, roots, probabilities = Routing(), dict[tuple[int, int], int](), list[int](), list[float]()
+    routing.add(END, -1, [])
+    routing.visits, routing.class_of, routing.width, routing.mean_width = [1.0], [-1], 1, 0.0
+    for number, (name, p, own) in enumerate(parse_classes(flow[CLASSES])):
+        try:
+            part = build_routing(own, activities)
+            visits = part.expected_visits()
+        except UserError as error:
+            raise UserError(f"flow.classes, {name!r}: {error}") from None
+        shift = len(routing.kind) - 1  # the end, node 0 of each part, is common
+        joins = _shared(part.joins, columns, routing.joins)
+        for node in range(1, len(part.kind)):
+            target = joins[part.target[node]] if part.kind[node] == JOIN else part.target[node]
+            inside = joins[part.inside[node]] if part.inside[node] >= 0 else -1
+            after = [n + shift if n else 0 for n in part.successors[node]]
+            routing.add(part.kind[node], target, after, part.probabilities[node], inside)
+            routing.delay[-1], routing.priority[-1] = part.delay[node], part.priority[node]
+        roots.append(part.root + shift if part.root else 0)
+        probabilities.append(p)
+        routing.visits += [p * float(v) for v in visits[1:]]
+        routing.class_of += [number] * (len(part.kind) - 1)
+        routing.width, routing.depth = max(routing.width, part.width), max(routing.depth, part.depth + 1)
+        routing.mean_width += p * part.mean_width
+    routing.root = routing.add(XOR, -1, roots, probabilities)
+    routing.visits.append(1.0)
+    routing.class_of.append(-1)
+    return routing
+
+
+def _shared(sizes: list[int], columns: dict[tuple[int, int], int], joins: list[int]) -> list[int]:
+    """Return the common number of each join of a class; a case is of one class, so those of others can be used."""
+    numbers, often = [], dict[int, int]()
+    for size in sizes:
+        often[size] = often.get(size, -1) + 1
+        column = columns.setdefault((size, often[size]), len(joins))
+        if column == len(joins):
+            joins.append(size)
+        numbers.append(column)
+    return numbers
 
 
 def _cases(routing: Routing, cases: list[TemplateCase], probabilities: list[float], end: int) -> None:
@@ -189,13 +241,13 @@ def _tree(routing: Routing, flow: Any, index: dict[str, int], after: int, where:
         raise UserError(f"{where}: the flow is nested more than {_MAX_DEPTH} deep.")
     if not isinstance(flow, dict) or len(flow) != 1 or next(iter(flow)) not in ("task", "seq", "xor", "and"):
         raise UserError(
-            f"{where}: expected one of task, seq, xor, and (or start with next at the top), not {_short(flow)}."
+            f"{where}: expected one of task, seq, xor, and (or start with next at the top), not {short(flow)}."
         )
     kind, content = next(iter(flow.items()))
     if kind == "task":
-        return routing.add(TASK, index[_name(content, index, f"{where}.task")], [after], inside=inside)
+        return routing.add(TASK, index[activity_in(content, index, f"{where}.task")], [after], inside=inside)
     if not isinstance(content, list) or not content:
-        raise UserError(f"{where}.{kind}: expected a list that is not empty, not {_short(content)}.")
+        raise UserError(f"{where}.{kind}: expected a list that is not empty, not {short(content)}.")
 
     def part(i: int, element: Any, after: int, inside: int) -> int:
         place = f"{where}.{kind}[{i}]" + ".branch" * (kind == "xor")
@@ -210,27 +262,27 @@ def _tree(routing: Routing, flow: Any, index: dict[str, int], after: int, where:
         routing.joins.append(len(content))
         join = routing.add(JOIN, number, [after], inside=inside)
         return routing.add(FORK, -1, [part(i, c, join, number) for i, c in enumerate(content)])
-    probabilities = _probabilities(content, "branch", f"{where}.xor")
+    probabilities = probabilities_of(content, "branch", f"{where}.xor")
     return routing.add(XOR, -1, [part(i, c["branch"], after, inside) for i, c in enumerate(content)], probabilities)
 
 
 def _markov(routing: Routing, flow: dict[str, Any], index: dict[str, int], end: int) -> None:
     """Add the nodes of ``{"start": [...], "next": {activity: [...]}}``."""
     if not isinstance(flow["next"], dict):
-        raise UserError(f"flow.next: expected an object with a list for each activity, not {_short(flow['next'])}.")
+        raise UserError(f"flow.next: expected an object with a list for each activity, not {short(flow['next'])}.")
     tasks = {name: routing.add(TASK, i, []) for name, i in index.items()}
 
     def target(name: Any, where: str) -> int:
-        return end if name is None else tasks[_name(name, index, where)]
+        return end if name is None else tasks[activity_in(name, index, where)]
 
     def draw(choices: Any, where: str) -> int:
-        probabilities = _probabilities(choices, "activity", where)
+        probabilities = probabilities_of(choices, "activity", where)
         targets = [target(choice["activity"], f"{where}[{i}].activity") for i, choice in enumerate(choices)]
         return targets[0] if len(targets) == 1 else routing.add(XOR, -1, targets, probabilities)
 
     routing.root = draw(flow["start"], "flow.start")
     for name, choices in flow["next"].items():
-        _name(name, index, "flow.next")
+        activity_in(name, index, "flow.next")
         node = tasks[name]
         routing.successors[node] = [draw(choices, f"flow.next.{name}")]
         routing.probabilities[node] = [1.0]
@@ -238,39 +290,3 @@ def _markov(routing: Routing, flow: dict[str, Any], index: dict[str, int], end: 
     for name, node in tasks.items():
         if node in reached and not routing.successors[node]:
             raise UserError(f"flow.next: the entry for {name!r} is missing; null ends the case.")
-
-
-def _probabilities(choices: Any, key: str, where: str) -> list[float]:
-    """Check a list of ``{"p": .., key: ..}`` and return the probabilities."""
-    if not isinstance(choices, list) or not choices:
-        raise UserError(f"{where}: expected a list of choices, not {_short(choices)}.")
-    for i, choice in enumerate(choices):
-        if not isinstance(choice, dict) or set(choice) != {"p", key}:
-            raise UserError(f"{where}[{i}]: expected the keys p and {key}, not {_short(choice)}.")
-        p = choice["p"]
-        if isinstance(p, bool) or not isinstance(p, int | float) or not 0.0 <= p <= 1.0:
-            raise UserError(f"{where}[{i}].p: expected a probability between 0 and 1, not {_short(p)}.")
-    total = sum(float(c["p"]) for c in choices)
-    if abs(total - 1.0) > _TOLERANCE:
-        raise UserError(f"{where}: the probabilities add up to {total:.6g}, not to 1.")
-    return [float(c["p"]) / total for c in choices]
-
-
-def _name(name: Any, index: dict[str, int], where: str) -> str:
-    if not isinstance(name, str) or name not in index:
-        raise UserError(f"{where}: {_short(name)} is not one of the scenario's activities.")
-    return name
-
-
-def _width(flow: dict[str, Any]) -> int:
-    """Return the largest number of tasks of one case that can wait at once."""
-    kind, content = next(iter(flow.items()))
-    if kind == "task":
-        return 1
-    widths = [_width(c["branch"] if kind == "xor" else c) for c in content]
-    return sum(widths) if kind == "and" else max(widths)
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -11,11 +11,13 @@ from pydantic import Field
 from longstride.errors import UserError
 from longstride.process.scenario.aims import Aims, problems_of_aims
 from longstride.process.scenario.calendar import Absence, Moment, problems_of_calendar
+from longstride.process.scenario.classes import class_names, flows_of
 from longstride.process.scenario.schema import (
     Batch,
     Day,
     Delay,
     DutyPlan,
+    Horizon,
     Logged,
     Strict,
     Waiting,
@@ -30,13 +32,6 @@ DAYS = get_args(Day)
 HOURS_PER_UNIT = {"seconds": 1 / 3600, "minutes": 1 / 60, "hours": 1.0, "days": 24.0}
 HOURS_PER_WEEK = 168
 _NEED_REAL_TIME = "hours of the week need a time_unit of seconds, minutes, hours or days."
-
-
-class Horizon(Strict):
-    """Length of an episode, in time units."""
-
-    stop: Literal["time"] = "time"
-    value: float = Field(gt=0)
 
 
 class Arrivals(Strict):
@@ -145,7 +140,13 @@ class Scenario(Strict):
     @property
     def has_delays(self) -> bool:
         """Whether cases can have external delays; a flow of cases contains its own."""
-        return bool(self.delays or self.automatic or self.batches) or set(self.flow) == {"cases"}
+        lists = any(set(flow) == {"cases"} for flow in flows_of(self.flow))
+        return bool(self.delays or self.automatic or self.batches) or lists
+
+    @property
+    def classes(self) -> list[str]:
+        """Names of the classes of cases; none if the flow has none."""
+        return class_names(self.flow)
 
     @property
     def on_duty(self) -> float:
@@ -206,7 +207,8 @@ def _problems(scenario: Scenario) -> Iterator[str]:
     yield from problems_of_delays(scenario.automatic, "automatic", scenario.activities)
     yield from problems_of_batches(scenario.batches, {service.activity for service in scenario.service})
     yield from problems_of_clock(scenario.delay_clock)
-    yield from problems_of_aims(scenario.aims, scenario.arrivals.times, scenario.activities, scenario.resources)
+    names = scenario.activities, scenario.resources, scenario.classes
+    yield from problems_of_aims(scenario.aims, scenario.arrivals.times, *names)
     if scenario.time_unit == "abstract" and (scenario.delay_clock or scenario.at_end_of_duty == "pause"):
         yield f"delay_clock, at_end_of_duty: {_NEED_REAL_TIME}"
 

@@ -22,6 +22,13 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 
 
+class Horizon(Strict):
+    """Length of an episode, in time units."""
+
+    stop: Literal["time"] = "time"
+    value: float = Field(gt=0)
+
+
 class Delay(Strict):
     """An activity's time without a person, in time units; distributions as in ``service``."""
 

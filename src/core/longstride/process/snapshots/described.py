@@ -1,7 +1,8 @@
 """Converts a process state from names and dates to arrays, which compiled code writes into the state record."""
 
 import math
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,7 @@ class Described(NamedTuple):
 
     time: float
     case_opened: np.ndarray  # float64[C]
+    case_class: np.ndarray  # int64[C]
     joined: np.ndarray  # int64[K, 3], case, join and branches that have reached it
     waiting_case: np.ndarray  # int64[W]
     waiting_node: np.ndarray  # int64[W]
@@ -55,6 +57,7 @@ def describe(state: ProcessState, names: Names) -> tuple[Described, list[str]]:
     described = Described(
         time=reader.now,
         case_opened=np.array([opened[name] for name in order], np.float64),
+        case_class=_classes(names, number, (*waiting, *work, *resting)),
         joined=names.places.joined(tokens),
         waiting_case=np.array([number[row[0]] for row in waiting], np.int64),
         waiting_node=np.array([row[1] for row in waiting], np.int64),
@@ -177,6 +180,18 @@ class _Reader:
         if since < self._first.get(case, math.inf):
             self._first[case] = since
         return since
+
+
+def _classes(names: Names, number: dict[str, int], tasks: Iterable[tuple[Any, ...]]) -> np.ndarray:
+    """Return int64[C], the class of each case: that of an activity of it; 0 without classes.
+
+    ``tasks`` begin with case and node.
+    """
+    classes = np.zeros(len(number), np.int64)
+    if names.classes:
+        for case, node, *_ in tasks:
+            classes[number[case]] = max(names.class_of_node[node], 0)
+    return classes
 
 
 def _require_room(names: Names, cases: int, waiting: int) -> None:

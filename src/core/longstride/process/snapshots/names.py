@@ -24,6 +24,8 @@ class Names:
         automatic: whether each activity needs no person.
         places: nodes of the flow.
         duty: expected working week.
+        classes: names of the classes of cases.
+        class_of_node: class whose cases come to each node, -1 for all.
     """
 
     def __init__(self, simulator: ProcessSimulator) -> None:
@@ -36,6 +38,7 @@ class Names:
         self.automatic = [kind >= 0 for kind in p.automatic_kind.tolist()]
         self.places = Places(build_routing(scenario.flow, scenario.activities), len(scenario.activities))
         self.duty = ExpectedDuty(scenario)
+        self.classes, self.class_of_node = scenario.classes, p.class_of_node.tolist()
 
 
 class UnknownNameError(UserError):

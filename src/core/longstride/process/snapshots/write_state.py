@@ -35,6 +35,8 @@ def write_state(state, p, described):  # type: ignore[no-untyped-def]
     state.resting = cases if p.has_delays else 0
     for case in range(cases):
         state.arrival_time[case] = described.case_opened[case]
+        if p.counts:
+            state.case_class[case] = described.case_class[case]
     for i in range(len(described.joined)):
         case, join = described.joined[i, 0], described.joined[i, 1]
         state.joined[case, join] = np.int32(described.joined[i, 2])

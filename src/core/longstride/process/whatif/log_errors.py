@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 from longstride.config import load_values
 from longstride.errors import UserError
-from longstride.process.event_logs.event_log import EventLog, read_event_log
-from longstride.process.event_logs.reading.options import parse_log_columns
-from longstride.process.load import LOG_SETTINGS, reading_of
+from longstride.process.event_logs.event_log import EventLog
+from longstride.process.load import LOG_SETTINGS, read_classified_log, reading_of
 from longstride.process.mining.mine_scenario import mine_scenario
 from longstride.process.resamples.play import Resampling, play_resamples, why_not
 from longstride.process.scenario.scenario import Scenario
@@ -53,7 +52,7 @@ def log_of_run(settings: Settings, checkpoint: Path, scenario: Scenario, say: Sa
     config = load_values({**settings.flags(), **own}, str(directory.config))
     path, columns = Path(config.event_log), config.log_columns
     say(f"Reading and mining {path.name} again.")
-    log = read_event_log(path, parse_log_columns(columns) if columns else None, reading_of(config))
+    log = read_classified_log(path, columns, reading_of(config), config.classes)
     mined = mine_scenario(log, name=scenario.name, arrivals=config.log_arrivals).scenario
     if scenario_content(mined) != scenario_content(scenario.model_copy(update={"logged": None})):
         raise UserError(

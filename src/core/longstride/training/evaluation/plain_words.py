@@ -76,7 +76,8 @@ def _case_sentence(verdict: Verdict) -> str:
 
 def _sentence(verdict: Verdict) -> str:
     value = scale_of(verdict.unit, verdict.value).show(verdict.value, 3)
-    return f"{in_words(verdict.metric).capitalize()}: {value}{_change(verdict)}."
+    name = in_words(verdict.metric)
+    return f"{name[:1].upper()}{name[1:]}: {value}{_change(verdict)}."
 
 
 def _is_alike(verdict: Verdict) -> bool:

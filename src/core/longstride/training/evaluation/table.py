@@ -96,7 +96,7 @@ def _table(cells: EvaluationCells, columns: Sequence[int], title: str) -> Table:
     table = Table(title=title or None)
     table.add_column("policy", no_wrap=True)
     for column in columns:
-        table.add_column(cells.headers[column], justify="right", no_wrap=True)
+        table.add_column(Text(cells.headers[column]), justify="right", no_wrap=True)
     for row in cells.rows:
         shown = row.name, *(row.cells[column] for column in columns)
         table.add_row(*(Text(cell, style=_style(cell, row)) for cell in shown))

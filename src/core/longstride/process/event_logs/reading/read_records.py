@@ -1,6 +1,7 @@
 """Turns a file into checked records, in order: kind, table, columns, times, bad rows, pairs of rows, duplicates."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -108,9 +109,7 @@ def read_rows(path: Path, columns: Mapping[str, str], options: LogReading) -> Re
     with readable(path):
         guard = Guard(options.limits, source)
         kind = kind_of(path, guard)
-        with open_archive(path, guard) if kind in _ARCHIVES else open_log(path, guard) as file:
-            table = _table(kind, file, path, columns, options, guard)
-            guard.require_columns(len(table.names))
+        with open_table(path, columns, options, guard) as table:
             chosen = xes.FIELDS if kind == "xes" else choose_columns(table.names, columns, source)
             rows = collect(table, chosen, guard)
         status = notes_on_status(chosen["activity"], rows.texts["activity"].values, columns, source)
@@ -127,6 +126,16 @@ def read_rows(path: Path, columns: Mapping[str, str], options: LogReading) -> Re
             times, note = dates.as_dates(times), dates.note_on_dates(times, column)
         times = _in_one_zone(times, rows, source, table.unit, options.time_zone)
     return _with_dates(ReadRows(table, rows, times, reader.describe, notes, transitions, False, None), note)
+
+
+@contextmanager
+def open_table(path: Path, columns: Mapping[str, str], options: LogReading, guard: Guard) -> Iterator[Table]:
+    """Open a log of any kind as a table; arguments and errors are those of :func:`read_records`."""
+    kind = kind_of(path, guard)
+    with open_archive(path, guard) if kind in _ARCHIVES else open_log(path, guard) as file:
+        table = _table(kind, file, path, columns, options, guard)
+        guard.require_columns(len(table.names))
+        yield table
 
 
 def _with_dates(read: ReadRows, note: str) -> ReadRows:

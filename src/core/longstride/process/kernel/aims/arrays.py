@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from longstride.process.scenario.aims import QUANTITIES, TIMES, Aims
+from longstride.process.scenario.aims import QUANTITIES, TIMES, Aims, Due
 from longstride.process.scenario.scenario import Scenario
 
 CYCLE_TIME, TARDINESS, LATE, COST, WAITING, HANDOVERS, OVERTIME, BEYOND = range(len(QUANTITIES) + 1)
@@ -20,10 +20,10 @@ def aim_arrays(scenario: Scenario) -> dict[str, Any]:
     """Return the parameters' fields from ``counts`` on to ``exceptions``."""
     aims, hour = scenario.aims, length_of_hour(scenario)
     due, costs, target = aims.due, aims.costs, aims.target
-    row = due.quantiles or due.each or [due.after or 0.0] * 2 if due else [math.inf] * 2
+    rows = [_allowances(due.by_class.get(name, due) if due else None) for name in scenario.classes or [""]]
     tasks = costs.per_task if costs else {}
     return {
-        "counts": int(aims != Aims()),
+        "counts": int(aims != Aims() or bool(scenario.classes)),
         "weights": np.array([*weights_of(scenario), 0.0]),
         "rate": np.array(costs.rates(scenario.resources) if costs else [0.0] * len(scenario.resources)) / hour,
         "task_cost": np.array([tasks.get(name, 0.0) for name in scenario.activities]),
@@ -31,10 +31,16 @@ def aim_arrays(scenario: Scenario) -> dict[str, Any]:
         "watches": int(due is not None or target is not None),
         "has_due": int(due is not None),
         "due_by_case": int(due is not None and due.each is not None),
-        "due_table": np.array(row, np.float64),
+        "due_table": np.array([allowance for row in rows for allowance in row], np.float64),
+        "due_first": np.cumsum([0, *map(len, rows)]).astype(np.int64),
         "within": target.within if target else math.inf,
         "exceptions": 1.0 - target.share if target else 1.0,
     }
+
+
+def _allowances(due: Due | None) -> list[float]:
+    """Return the allowances of a class; without due dates they are infinite."""
+    return due.quantiles or due.each or [due.after or 0.0] * 2 if due else [math.inf] * 2
 
 
 def length_of_hour(scenario: Scenario) -> float:

@@ -1,0 +1,141 @@
+"""Classes of cases from the attributes of a log, against a generated log whose classes are known."""
+
+import numpy as np
+import pytest
+from oracles.two_class_log import ALLOWANCE, ASSESSED, GOLD, MEANS, REVIEWED, write_log
+
+from longstride.errors import UserError
+from longstride.process.event_logs.event_log import read_event_log
+from longstride.process.event_logs.reading.attributes import read_attributes
+from longstride.process.event_logs.reading.options import LogReading
+from longstride.process.event_logs.resample import cases_of
+from longstride.process.load import make_process, read_classified_log
+from longstride.process.mining.classes.evidence import ROUTING, SERVICE, facts_of, find_evidence
+from longstride.process.mining.classes.groups import groups_of
+from longstride.process.mining.mine_scenario import mine_scenario
+from longstride.process.read_aims import with_aims
+from longstride.process.scenario.scenario import Scenario
+from longstride.process.simulator import ProcessSimulator
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("two classes") / "log.csv"
+    write_log(path, 1500, seed=1)
+    return path
+
+
+def mined(log) -> Scenario:
+    return mine_scenario(log, name="mined", calibrate=False).scenario
+
+
+def test_only_the_attribute_that_matters_shows_evidence_and_only_of_what_differs(tmp_path):
+    for seed in range(6):
+        path = tmp_path / f"{seed}.csv"
+        write_log(path, 600, seed)
+        log = read_event_log(path)
+        facts, found = facts_of(log), {}
+        for attribute in read_attributes(path, {}, LogReading()):
+            groups = groups_of(attribute.name, [attribute.values.get(name, "") for name in log.cases])
+            if groups is not None:
+                of = find_evidence(facts, groups)
+                found[attribute.name] = [(f.aspect, log.activities[f.activity] if f.activity >= 0 else "") for f in of]
+        assert found == {"segment": [(ROUTING, ""), (SERVICE, "Assess")], "colour": [], "amount": []}
+
+
+def test_auto_finds_the_class_and_the_mined_process_has_its_parameters(file):
+    log = read_classified_log(file, "", LogReading(), "auto")
+    made = mined(log)
+    classes = {part["name"]: part for part in made.flow["classes"]}
+    assert classes["gold"]["p"] == pytest.approx(GOLD, abs=0.04)
+    assert set(made.activities) == {
+        *(f"{a} · {name}" for a in ("Check", "Assess", "Decide") for name in ("gold", "plain")),
+        "Review",  # only gold cases have it
+    }
+    simulator = ProcessSimulator(made)
+    p, names = simulator.parameters, made.activities
+    for name, means in MEANS.items():
+        for number, of in enumerate(("plain", "gold")):
+            part = f"{name} · {of}" if f"{name} · {of}" in names else name
+            own = p.pair_mean[p.pair_activity == names.index(part)]
+            assert own == pytest.approx(means[number if name != "Review" else 0], rel=0.08)
+    check = [p.pair_mean[p.pair_activity == names.index(f"Check · {of}")] for of in ("plain", "gold")]
+    assert check[0].tolist() == check[1].tolist()  # nothing shows a difference, so they share their times
+    visits = {
+        of: sum(len([t for t in case["tasks"] if t["task"] == task]) for case in classes[of]["flow"]["cases"])
+        / len(classes[of]["flow"]["cases"])
+        for of, task in (("plain", "Assess · plain"), ("gold", "Review"))
+    }
+    assert visits == {"plain": pytest.approx(ASSESSED, abs=0.05), "gold": pytest.approx(REVIEWED, abs=0.06)}
+    assert p.pair_habit.sum() == len(log)
+
+
+def test_the_notes_say_what_depends_on_the_class_and_by_how_much(file):
+    notes = " ".join(read_classified_log(file, "", LogReading(), "auto").classes.notes)
+    assert "Classes of cases by 'segment': plain (69 %), gold (31 %)." in notes
+    assert "Routing depends on 'segment'" in notes
+    assert "service of Assess" in notes
+    assert "Check" not in notes
+
+
+def test_a_named_column_without_meaning_makes_queues_but_shares_all_service_times(file):
+    log = read_classified_log(file, "", LogReading(), "Colour")
+    assert set(log.classes.names) == {"blue", "green", "red"}
+    assert log.classes.pooled == {"Check", "Assess", "Review", "Decide"}
+    assert "Neither routing nor times are shown to depend on 'colour'" in " ".join(log.classes.notes)
+    assert len(mined(log).activities) == 12
+
+
+def test_numbers_become_three_ranges_and_rare_categories_one_class():
+    numbers = groups_of("amount", [str(i) for i in range(300)])
+    assert numbers.names[0].startswith("amount ")
+    assert np.bincount(numbers.of_case).tolist() == [100, 100, 100]
+    few = groups_of("kind", ["a"] * 50 + ["b"] * 40 + ["c"] * 3 + ["d"] * 2 + [""] * 30)
+    assert few.names == ("a", "b", "none", "other")
+    assert np.bincount(few.of_case).tolist() == [50, 40, 30, 5]
+    assert groups_of("same", ["x"] * 9) is None
+
+
+def test_due_dates_of_a_column_are_those_of_each_class_and_weights_have_words(file):
+    made = make_process(
+        event_log=str(file), classes="segment", due="column promised", class_weights="gold=3", log_tolerance=0.5
+    ).scenario
+    for name, allowance in ALLOWANCE.items():
+        quantiles = made.aims.due.by_class[name].quantiles
+        assert quantiles[0] > 0.5 * allowance - 3.0
+        assert quantiles[-1] == pytest.approx(allowance, abs=0.01)
+    assert made.aims.class_weights == {"gold": 3.0}
+    own = with_aims(made, due="gold=1 day, other=5 days").aims.due
+    assert (own.by_class["gold"].after, own.of_all.after) == (24.0, 120.0)
+    assert with_aims(made, class_weights="gold=3, other=2").aims.class_weights == {"gold": 3.0, "plain": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"classes": "x"}, "has no column 'x' for CLASSES"),
+        ({"classes": "segment", "due": "silver=1 day, other=2 days"}, "the flow has no class 'silver'"),
+        ({"classes": "segment", "class_weights": "gold=0"}, "expected a number above 0 for 'gold'"),
+        ({"classes": "segment", "class_weights": "gold"}, "expected a value for each class"),
+        ({"class_weights": "gold=3"}, "but the flow has none"),
+        ({"due": "gold=soon, other=2 days"}, "DUE is 'soon'; expected '1 day' for each class"),
+    ],
+)
+def test_other_words_are_refused_in_a_sentence(tmp_path, given, sentence):
+    path = tmp_path / "log.csv"
+    write_log(path, 60, seed=2)
+    with pytest.raises(UserError) as error:
+        make_process(event_log=str(path), **given)
+    assert sentence in str(error.value)
+
+
+def test_classes_need_a_log_with_columns():
+    with pytest.raises(UserError, match="CLASSES is 'x', but there is no EVENT_LOG"):
+        make_process(classes="x")
+
+
+def test_a_resampled_log_keeps_the_classes_of_its_cases(file):
+    log = read_classified_log(file, "", LogReading(), "segment")
+    taken = np.array([5, 0, 5, 9])
+    again = cases_of(log, taken, np.zeros(4))
+    assert again.classes.of_case.tolist() == log.classes.of_case[taken].tolist()
