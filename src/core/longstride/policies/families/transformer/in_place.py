@@ -6,7 +6,7 @@ hidden, not set to 0. Keys lie as values do, [heads, W, D / heads], as kernels o
 are those of ``network.py``, which has the formulas.
 """
 
-from typing import Any
+from functools import cache
 
 import numpy as np
 import torch
@@ -25,8 +25,6 @@ from longstride.policies.families.transformer.network import (
 )
 from longstride.policies.families.transformer.rotary import rotations
 from longstride.policies.spec import PolicySpec
-
-_DOUBLED: dict[tuple[Any, ...], tuple[Tensor, Tensor]] = {}
 
 
 def step(inputs: HiddenInputs) -> Tensor:
@@ -59,15 +57,12 @@ def step(inputs: HiddenInputs) -> Tensor:
     return norm(x)
 
 
-def _doubled(*key: Any) -> tuple[Tensor, Tensor]:
-    """Return float[2 W, D / heads], cosines twice, and sines with the sign of the other half; made once."""
-    if key not in _DOUBLED:
-        window, head_size, device, dtype = key
-        cosines, sines = rotations(window, head_size)
-        both = (cosines, cosines), (-sines, sines)
-        first, second = (torch.from_numpy(np.concatenate(pair, axis=1)).to(device, dtype) for pair in both)
-        _DOUBLED[key] = first, second
-    return _DOUBLED[key]
+@cache
+def _doubled(window: int, head_size: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Return float[2 W, D / heads], cosines twice, and sines with the sign of the other half."""
+    cosines, sines = rotations(window, head_size)
+    first, second = (np.concatenate(pair, axis=1) for pair in ((cosines, cosines), (-sines, sines)))
+    return torch.from_numpy(first).to(device, dtype), torch.from_numpy(second).to(device, dtype)
 
 
 def pack(spec: PolicySpec, states: Tensor) -> Tensor:
