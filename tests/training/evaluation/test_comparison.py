@@ -116,7 +116,7 @@ def test_references_have_rows_and_a_gap():
     records = {"order_up": [{"mean_cost": 6.0}, {"mean_cost": 8.0}]}
     result = Evaluation(2, records, references={"optimum": 5.0, "rule": 10.0})
     table = evaluation_table(result, Costs())
-    columns = {column.header: [str(cell) for cell in column.cells] for column in table.columns}
+    columns = {str(column.header): [str(cell) for cell in column.cells] for column in table.columns}
     assert columns["policy"] == ["order_up", "optimum", "rule"]
     assert columns["mean cost"][1:] == ["5.000", "10.00"]
     assert columns["gap to optimum"] == ["+40 %", "+0 %", "+100 %"]
@@ -170,7 +170,7 @@ def test_the_table_has_units_verdicts_and_a_bold_best():
     }
     assert rows["trained"].cells[0].startswith("1.500 ± ") and rows["trained"].cells[1] == "better: -50 ± 0.0 %"
     assert rows["order_nothing"].cells[1].startswith("worse: +66.7 ± ") and rows["order_up"].cells[1] == "-"
-    styles = {column.header: column._cells[0].style for column in evaluation_table(clinic(), Clinic()).columns}
+    styles = {str(column.header): column._cells[0].style for column in evaluation_table(clinic(), Clinic()).columns}
     assert styles == {**dict.fromkeys(["policy", *cells.headers], "bold"), "against order_up": "bold green"}
 
 

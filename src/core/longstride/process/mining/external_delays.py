@@ -53,12 +53,11 @@ def mine_external_delays(
         steps: notified of each of the ``EXTERNAL_STEPS`` steps.
     """
     steps.next("order of the events of each case")
-    cases, weights = batches.ready(log, order_cases(log)), delay_clock(log)
+    cases, weights, pause = batches.ready(log, order_cases(log)), delay_clock(log), _pauses(log, work)
     steps.next("delays")
     waits, (of_case, cut_off) = find_waits(log, cases, weights, work.open_hours), case_weights(log, cases)
     kept = in_classes(log, choose_cases(log, cases, of_case))
     priorities, priority_notes = find_priorities(log, cases)
-    pause = _pauses(log, work)
     more = np.maximum(waits.span - work.hours[cases.order], 0.0)
     first, last = log.case_times()
     times = LoggedTimes(

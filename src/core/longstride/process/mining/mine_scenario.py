@@ -5,7 +5,7 @@ decisions.
 """
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -85,8 +85,6 @@ def mine_scenario(
     whole = work._replace(hours=batches.whole(log, work.hours))
     services, service_notes = mine_services(log, whole, pairs)
     services = pooled_services(log, whole, automatic, services)
-    able = {service["resource"] for service in services}
-    resources = [name for name in log.resources if name in able]
     unseen = unseen_waits(log, work.own_hours)
     arrival_data, arrival_notes = mine_arrivals(log, arrivals, unseen.waited)
     data = {
@@ -98,7 +96,7 @@ def mine_scenario(
         "horizon": {"value": round(float(log.clock_end.max()) / HOUR, _TIME_DECIMALS)},
         "arrivals": arrival_data,
         "activities": list(log.activities),
-        "resources": resources,
+        "resources": _able(log, services),
         "service": services,
         **batches.keys(log),
     }
@@ -114,6 +112,12 @@ def mine_scenario(
     notes = [*notes, *service_notes, *batches.notes(log), *arrival_notes, *unseen.notes, *external_notes]
     before = [*log.notes, *(log.classes.notes if log.classes else ()), *machine_notes, *_notes_on_time(log, work)]
     return MinedScenario(parse_scenario(data | external, source), [*before, *notes])
+
+
+def _able(log: EventLog, services: list[dict[str, Any]]) -> list[str]:
+    """Return the people of a log who have service times."""
+    able = {service["resource"] for service in services}
+    return [name for name in log.resources if name in able]
 
 
 def automatic_activities(log: EventLog) -> np.ndarray:
