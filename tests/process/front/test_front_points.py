@@ -14,7 +14,7 @@ from scipy.stats import ttest_rel
 from longstride.errors import UserError
 from longstride.process.front.content import Front, as_json, cells, sentences
 from longstride.process.front.page import build_page
-from longstride.process.front.pair import SPAN, even_weight, read_pair, read_weights, spread_weights
+from longstride.process.front.pair import SPAN, even_weight, mean_of, read_pair, read_weights, spread_weights
 from longstride.process.front.points import Point, difference, front_of, is_shown_better, standings
 from longstride.process.load import find_scenario
 from longstride.process.read_aims import with_aims
@@ -51,9 +51,9 @@ def test_the_front_is_that_of_its_definition():
 
 def test_differences_are_paired_by_episode():
     rng = np.random.default_rng(1)
-    luck = rng.normal(0.0, 10.0, 12)
-    a = point("a", luck + 100.0, luck + 20.0)
-    b = point("b", luck + 101.0 + rng.normal(0.0, 0.2, 12), luck + 20.0)
+    noise = rng.normal(0.0, 10.0, 12)
+    a = point("a", noise + 100.0, noise + 20.0)
+    b = point("b", noise + 101.0 + rng.normal(0.0, 0.2, 12), noise + 20.0)
     found = difference(a, b, METRICS[0])
     costs = [[record[METRICS[0]] for record in each.records] for each in (a, b)]
     interval = ttest_rel(*costs).confidence_interval(0.95)
@@ -134,6 +134,15 @@ def test_the_even_weight_counts_hours():
     late = with_aims(DESK, due="2 days")
     punctual = read_pair("cost_per_case,mean_tardiness", late)
     assert even_weight(punctual, late, [{"cost_per_case": 90.0, "mean_tardiness": 0.0}] * 2) == 1.0
+
+
+def test_a_metric_without_a_value_in_any_episode_is_refused():
+    """Where every due date is after the end, no share of late cases exists."""
+    late = with_aims(DESK, due="1000 weeks", cost="40")
+    pair = read_pair("cost_per_case,share_late", late)
+    with pytest.raises(UserError, match="no episode has a value of share_late; name another metric, or a due date"):
+        even_weight(pair, late, [{"cost_per_case": 90.0}] * 2)
+    assert mean_of([{"share_late": 0.2}, {}, {"share_late": 0.4}], "share_late") == pytest.approx(0.3)
 
 
 def test_metrics_that_cannot_be_traded_are_refused():

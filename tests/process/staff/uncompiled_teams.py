@@ -255,3 +255,16 @@ def test_what_cannot_be_searched_is_refused(tmp_path, capsys):
         assert main(["staff", str(file), *flags, "--run-directory", str(tmp_path / "teams")]) == 2
         assert words in capsys.readouterr().err
         assert not (tmp_path / "teams").exists()
+
+
+def test_what_the_people_as_they_are_cannot_play_ends_the_search(tmp_path):
+    """It is about all teams, such as a metric without a value, so no other team is tried."""
+    space, tried = small_space(), []
+
+    def play(team):
+        tried.append(team)
+        raise UserError("no episode has a value")
+
+    with pytest.raises(UserError, match="no episode has a value"):
+        TeamSearch(tmp_path / "journal", space, 100, seed=0).run(play, lambda: True)
+    assert tried == [space.base]

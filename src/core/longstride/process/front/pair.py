@@ -1,6 +1,7 @@
 """Two metrics of a process that are weighed against each other, and the objectives of the policies between them."""
 
 from collections.abc import Sequence
+from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,6 @@ from longstride.process.read_aims import changed
 from longstride.process.scenario.aims import NEEDED, OF_ALL, QUANTITIES, SHARE_BEYOND, TIMES
 from longstride.process.scenario.scenario import Scenario
 from longstride.simulators.hooks import Records
-from longstride.training.evaluation.evaluate import summarise
 
 DEFAULT = "cost_per_case,mean_cycle_time"
 """Metrics of a front without --metrics."""
@@ -72,10 +72,28 @@ def read_pair(text: str, scenario: Scenario) -> Pair:
 
 
 def even_weight(pair: Pair, scenario: Scenario, records: Records) -> float:
-    """Return the weight with which both quantities of the mean case of some episodes count the same; 1 if one is 0."""
-    means = summarise(records)
-    first, second = (_in_hours(means[QUANTITIES[name]]["mean"], name, scenario) for name in pair.quantities)
+    """Return the weight with which both quantities of the mean case of some episodes count the same; 1 if one is 0.
+
+    Raises:
+        UserError: no episode has a value of one of them.
+    """
+    first, second = (_in_hours(mean_of(records, QUANTITIES[name]), name, scenario) for name in pair.quantities)
     return first / second if first > 0.0 and second > 0.0 else 1.0
+
+
+def mean_of(records: Records, metric: str) -> float:
+    """Return the mean of a metric over the episodes that have it.
+
+    Raises:
+        UserError: none has, such as a share of late cases where every due date is after the end.
+    """
+    values = [float(record[metric]) for record in records if metric in record]
+    if not values:
+        raise UserError(
+            f"--metrics: no episode has a value of {metric}; name another metric, or a due date or a promise that "
+            "falls within an episode."
+        )
+    return fmean(values)
 
 
 def spread_weights(even: float, count: int) -> list[float]:

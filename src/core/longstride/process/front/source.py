@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from longstride.config import AIMS
 from longstride.errors import UserError
 from longstride.process.load import PROCESS, bundled_scenarios, from_source
 from longstride.process.read_aims import changed, with_aims
@@ -57,7 +58,7 @@ def process_of(mode: str, settings: Settings, named: str | None, run: Run | None
         raise UserError(f"The process is named twice; leave out --{flags[0].replace('_', '-')}.")
     if run is not None and not named and not flags:
         c = settings.config
-        own = {name: getattr(c, name) for name in ("due", "cost", "target") if settings.is_flag(name)}
+        own = {name: getattr(c, name) for name in AIMS if settings.is_flag(name)}
         return _without_objective(with_aims(run.simulator.scenario, **own))
     values: dict[str, Any] = {"objective": "", "main_metric": ""}
     if named:

@@ -5,7 +5,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from longstride.commands.mode import Call
@@ -13,7 +12,7 @@ from longstride.errors import UserError, this_command
 from longstride.escaping import shell_word
 from longstride.process.changes.apply import apply_changes
 from longstride.process.front.content import Front, sentences
-from longstride.process.front.pair import DEFAULT, Pair, read_pair
+from longstride.process.front.pair import DEFAULT, Pair, mean_of, read_pair
 from longstride.process.front.play import RunPlayer
 from longstride.process.front.points import Point
 from longstride.process.front.search_folder import (
@@ -205,7 +204,7 @@ def _search(staffing: Staffing, search: SearchFolder, player: TeamPlayer, seed: 
     def play(team: Team) -> tuple[float, float]:
         nonlocal said
         records = player.play(team, sampling, _STREAMS)
-        first, second = (fmean(record[metric] for record in records if metric in record) for metric in metrics)
+        first, second = (mean_of(records, metric) for metric in metrics)
         if progress.played and time.monotonic() - said > _EVERY:
             said = time.monotonic()
             took = format_duration(progress.seconds)
