@@ -8,12 +8,14 @@ Usage: python research/processes/costs.py FOLDER [--pairs RATE PRICE ...]
 """
 
 import argparse
-import json
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from trained import trained_objectives
 
 FAST, SLOW, CHEAP = 1.0, 2.5, 0.4
 """Mean service times, and the cost of ``slow`` for a unit of time."""
@@ -73,20 +75,6 @@ def optimum(rate: float, price: float) -> tuple[float, int]:
             return float(change.mean() * total / rate), calls[0]
 
 
-def trained(folder: Path, rate: float, price: float) -> dict[str, float]:
-    """Train with the defaults, evaluate on other episodes, and return the mean objective of each policy."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file, run = folder / "scenario.json", folder / "run"
-    file.write_text(json.dumps(scenario(rate, price)))
-    command = [sys.executable, "-m", "longstride", "--mode"]
-    train = ["train", "--scenario", str(file), "--total-steps", str(STEPS), "--run-directory", str(run)]
-    subprocess.run([*command, *train], check=True, capture_output=True)
-    evaluate = ["evaluate", "--checkpoint", str(run), "--evaluation-episodes", str(EPISODES)]
-    subprocess.run([*command, *evaluate], check=True, capture_output=True)
-    policies = json.loads((run / "evaluation.json").read_text())["policies"]
-    return {name: of["objective"]["mean"] for name, of in policies.items() if "objective" in of}
-
-
 def main() -> None:
     """Print a line for each pair of a rate and a price."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -102,8 +90,9 @@ def main() -> None:
     for rate, price in zip(options.pairs[::2], options.pairs[1::2], strict=True):
         least, length = optimum(rate, price)
         print(f"rate {rate:g}, price {price:g}: optimum {least:.4f}, fast from {length} waiting on", flush=True)
-        for name, mean in trained(options.folder / f"{rate:g}-{price:g}", rate, price).items():
-            print(f"  {name}: {mean:.4f} ({100.0 * (mean / least - 1.0):+.2f} %)", flush=True)
+        folder = options.folder / f"{rate:g}-{price:g}"
+        for name, of in trained_objectives(folder, scenario(rate, price), STEPS, EPISODES).items():
+            print(f"  {name}: {of['mean']:.4f} ({100.0 * (of['mean'] / least - 1.0):+.2f} %)", flush=True)
 
 
 if __name__ == "__main__":

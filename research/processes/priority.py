@@ -13,10 +13,12 @@ Usage: python research/processes/priority.py FOLDER [--settings RATE SHARE MEAN 
 """
 
 import argparse
-import json
-import subprocess
 import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from trained import trained_objectives
 
 PLAIN = 1.0
 """Mean service time of a plain case, which counts once."""
@@ -56,21 +58,6 @@ def optimum(rate: float, share: float, mean: float, weight: float) -> float:
     return total / rate
 
 
-def trained(folder: Path, prior: str, *setting: float) -> dict[str, dict[str, float]]:
-    """Train with the defaults, evaluate on other episodes, and return each policy's objective with its interval."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file, run = folder / "scenario.json", folder / "run"
-    file.write_text(json.dumps(scenario(*setting)), encoding="utf-8")
-    command = [sys.executable, "-m", "longstride", "--mode"]
-    train = ["train", "--scenario", str(file), "--total-steps", str(STEPS), "--run-directory", str(run)]
-    train += ["--policy-prior", prior]
-    subprocess.run([*command, *train], check=True, capture_output=True)
-    evaluate = ["evaluate", "--checkpoint", str(run), "--evaluation-episodes", str(EPISODES)]
-    subprocess.run([*command, *evaluate], check=True, capture_output=True)
-    policies = json.loads((run / "evaluation.json").read_text(encoding="utf-8"))["policies"]
-    return {name: of["objective"] for name, of in policies.items() if "objective" in of}
-
-
 def main() -> None:
     """Print a line for each policy in each setting."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -92,7 +79,7 @@ def main() -> None:
         words = "rate {:g}, gold share {:g}, mean {:g}, weight {:g}".format(*setting)
         print(f"{words}: c-mu {least:.4f}", flush=True)
         folder = given.folder / "-".join([given.prior, *(f"{x:g}" for x in setting)])
-        for name, of in trained(folder, given.prior, *setting).items():
+        for name, of in trained_objectives(folder, scenario(*setting), STEPS, EPISODES, given.prior).items():
             low, high = (100.0 * (of[end] / least - 1.0) for end in ("low", "high"))
             gap = 100.0 * (of["mean"] / least - 1.0)
             print(f"  {name}: {of['mean']:.4f} ({gap:+.2f} %, {low:+.2f} to {high:+.2f})", flush=True)

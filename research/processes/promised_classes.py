@@ -9,12 +9,14 @@ Usage: python research/processes/promised_classes.py FOLDER [--steps N] [--prior
 """
 
 import argparse
-import json
-import subprocess
 import sys
 from functools import cache
 from itertools import product
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from trained import trained_objectives
 
 ARRIVALS = 0.0, 0.31, 0.77, 1.43, 2.71, 4.19, 5.57, 6.23, 6.91
 GOLD = 0.4
@@ -88,21 +90,6 @@ def after(time: float, arrived: int, queues: tuple[Queue, Queue]) -> float:
     return total
 
 
-def trained(folder: Path, steps: int, prior: str) -> dict[str, dict[str, float]]:
-    """Train with the defaults, evaluate on other episodes, and return each policy's objective with its interval."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file, run = folder / "scenario.json", folder / "run"
-    file.write_text(json.dumps(scenario()), encoding="utf-8")
-    command = [sys.executable, "-m", "longstride", "--mode"]
-    train = ["train", "--scenario", str(file), "--total-steps", str(steps), "--run-directory", str(run)]
-    train += ["--policy-prior", prior]
-    subprocess.run([*command, *train], check=True, capture_output=True)
-    evaluate = ["evaluate", "--checkpoint", str(run), "--evaluation-episodes", str(EPISODES)]
-    subprocess.run([*command, *evaluate], check=True, capture_output=True)
-    policies = json.loads((run / "evaluation.json").read_text(encoding="utf-8"))["policies"]
-    return {name: of["objective"] for name, of in policies.items() if "objective" in of}
-
-
 def main() -> None:
     """Print the optimum and a line for each policy."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -112,7 +99,7 @@ def main() -> None:
     given = parser.parse_args()
     least = optimum()
     print(f"optimum {least:.4f}", flush=True)
-    for name, of in trained(given.folder, given.steps, given.prior).items():
+    for name, of in trained_objectives(given.folder, scenario(), given.steps, EPISODES, given.prior).items():
         gap, low, high = (100.0 * (of[end] / least - 1.0) for end in ("mean", "low", "high"))
         print(f"  {name}: {of['mean']:.4f} ({gap:+.2f} %, {low:+.2f} to {high:+.2f})", flush=True)
 
