@@ -4,12 +4,13 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook
 from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 
 from longstride.errors import this_command
@@ -139,3 +140,13 @@ def console_of_output() -> Console:
     return make_console(
         width=None if sys.stdout.isatty() else int(columns) if columns.isdecimal() and int(columns) else 200
     )
+
+
+def print_table(title: str, headers: Sequence[str], rows: Iterable[Sequence[str]], console: Console) -> None:
+    """Print a table with a first column of names; the others are numbers. Texts are shown as they are."""
+    table = Table(title=title)
+    for i, header in enumerate(headers):
+        table.add_column(Text(header), justify="right" if i else "left")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console.print(table)

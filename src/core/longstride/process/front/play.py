@@ -3,10 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from longstride.process.changes.alike import same_sizes
 from longstride.process.front.points import Point
 from longstride.process.front.source import Run
@@ -71,13 +67,3 @@ class RunPlayer:
             return [], reason
         result = self._players.play(name, simulator, self._run.policy, [], sampling, streams, say)
         return result.records[TRAINED], ""
-
-
-def show_table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], console: Console) -> None:
-    """Print a table with a first column of names."""
-    table = Table(title=title)
-    for i, header in enumerate(headers):
-        table.add_column(Text(header), justify="right" if i else "left")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    console.print(table)

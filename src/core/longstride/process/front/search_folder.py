@@ -16,7 +16,6 @@ from longstride.hardware.cpu import detect_cores
 from longstride.process.fidelity.base import Base, base_sentences, compare_base
 from longstride.process.front.content import Front, as_json, cells
 from longstride.process.front.page import build_page
-from longstride.process.front.play import show_table
 from longstride.process.load import chosen_tolerance, with_tolerance
 from longstride.process.promise import promise_sentences
 from longstride.process.scenario.scenario import Scenario
@@ -25,6 +24,7 @@ from longstride.process.simulator import ProcessSimulator
 from longstride.process.whatif.compare import Sampling
 from longstride.report.page import write_page
 from longstride.settings import Settings
+from longstride.terminal import print_table
 from longstride.text import Say
 from longstride.training.run_directory.files import write_json
 from longstride.training.run_directory.ownership import object_in
@@ -136,7 +136,7 @@ def finish(
     words = [*said, *kept, *base_sentences(base, scenario)]
     search.folder.write(**more, **as_json(front), sentences=words)
     headers, rows = cells(front)
-    show_table(f"{front.episodes} episodes, mean and 95 % interval", headers, rows, console)
+    print_table(f"{front.episodes} episodes, mean and 95 % interval", headers, rows, console)
     for line in words:
         say(line)
     for command in commands:

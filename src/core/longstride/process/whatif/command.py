@@ -5,8 +5,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from longstride.api.checkpoint_simulator import refuse_aims
 from longstride.api.compare_policies import require_heuristics, split_names, with_episodes_of_run
@@ -28,6 +26,7 @@ from longstride.process.whatif.log_errors import RESAMPLES, Mined, log_of_run, w
 from longstride.process.whatif.sentences import change_sentences, equivalent_sentence
 from longstride.process.whatif.variants import AS_IT_IS, require_scenarios_replaceable, variants_of, write_variants
 from longstride.settings import Settings
+from longstride.terminal import print_table
 from longstride.text import Say
 from longstride.training.assembly.run_settings import load_configured
 from longstride.training.evaluation.trained_policy import TrainedPolicy, trained_policy
@@ -168,13 +167,7 @@ def _sentences(
 
 
 def _show(shown: Cells, played: Sequence[Played], sentences: dict[str, list[str]], console: Console, say: Say) -> None:
-    title, headers, rows = shown
-    table = Table(title=title)
-    for i, header in enumerate(headers):
-        table.add_column(Text(header), justify="right" if i else "left")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    console.print(table)
+    print_table(*shown, console)
     for name, lines in sentences.items():
         say(f"{name}:")
         for line in lines:
