@@ -131,8 +131,8 @@ def test_a_gain_counts_if_it_repeats_and_is_not_negligible():
     assert not compare_from(states, played_from(states, -90.0), 1e9).draws_are_better
 
 
-def test_luck_does_not_repeat():
-    """The states are chosen by their luck, on other streams than those that decide: intervals hold 0 as they should."""
+def test_chance_does_not_repeat():
+    """The states are chosen by chance, on other streams than those that decide: intervals hold 0 as they should."""
     held = 0
     for offset in range(200):
 

@@ -151,7 +151,7 @@ def _content(own: Scenario, everyone: Scenario, forms: dict[str, str]) -> dict[s
     content["service"] = [*kept, *({**entry, "resource": forms[entry["resource"]]} for entry in team["service"])]
     for key in ("working_hours", "rosters"):
         content[key] = {forms[name]: plans for name, plans in team.get(key, {}).items()}
-    if own.working_hours or own.rosters:  # else nobody has hours, and those who are absent are taken off duty later
+    if own.working_hours or own.rosters:  # else no one has hours, and those who are absent are taken off duty later
         content["working_hours"] |= {name: [] for name in everyone.resources if name not in there}
     content["absences"] = [{**entry, "person": forms[entry["person"]]} for entry in team.get("absences", [])]
     content["aims"] = team.get("aims", {})

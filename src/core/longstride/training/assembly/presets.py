@@ -94,7 +94,7 @@ def with_defaults(settings: Settings, simulator: Simulator) -> Settings:
 
 
 def with_network_for_many(settings: Settings, simulator: Simulator) -> Settings:
-    """Take a network that scores descriptions, where actions are many, described, and nobody chose a network."""
+    """Take a network that scores descriptions, where actions are many, described, and no one chose a network."""
     actions = sum(simulator.action_space.choices) if simulator.description_size and simulator.compiled else 0
     chosen = any(settings.is_chosen(name) for name in ("policy_network", "kl_coefficient"))
     if actions < MANY_ACTIONS or chosen or settings.config.policy_network != Config().policy_network:

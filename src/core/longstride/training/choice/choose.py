@@ -38,7 +38,7 @@ class Choice(NamedTuple):
     margin: float  # half of the 95 % interval of the mean
     episodes: int  # episodes of it
     policies: int  # policies that were compared
-    steps: int  # environment steps of the whole comparison
+    steps: int  # environment steps of the comparison, without those from rarely visited states
     verdict: Verdict | None  # how its draws compare with its likeliest actions; None if not both were played
     rare: Excursions | None = None  # the same from rarely visited states; None if that decides nothing
 

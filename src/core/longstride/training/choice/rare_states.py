@@ -4,7 +4,7 @@ Episodes from natural starts hardly show that. With a state that is reached once
 likeliest actions do as well as draws in nearly all episodes that a run can afford at its end.
 
 A policy is stuck in few of its rare states, if in any. So both ways play from many states first, then again, on other
-random streams, from the few in which draws were most better. The second part alone decides: luck does not repeat.
+random streams, from the few in which draws were most better. The second part alone decides: chance does not repeat.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ _LONGEST, _LONG, _SHORTEST = 500, 80, 50
 """Steps from a state on: most, those for which fewer states are tried, and fewest."""
 
 _NEGLIGIBLE = 0.1
-"""Gain, as a share of the return, that is not worth to draw for what happens so rarely."""
+"""Gain, as a share of the return, for which a policy does not draw: such states are rare."""
 
 PlayFrom = Callable[[str, np.ndarray, int, int], list[Played]]
 """Plays a policy as ``trained`` or ``trained_sampled`` from some states, ``state_dtype``[n], for so many steps, with

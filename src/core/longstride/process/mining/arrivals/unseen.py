@@ -3,7 +3,7 @@
 A log without an event at arrival shows a case from its first start on. While a person who does the first activity is on
 duty and free, no case waits, so a case that begins then arrives then. A case that begins when such a person becomes
 free, or comes on duty, has waited: it arrived after the last moment with a free person, and not after the case that
-began next. Within these limits its arrival is drawn as that of a Poisson process. Arrivals while nobody is on duty are
+began next. Within these limits its arrival is drawn as that of a Poisson process. Arrivals while no one is on duty are
 put into the hour before duty, since the log does not tell when they come.
 """
 
@@ -64,7 +64,7 @@ def unseen_waits(log: EventLog, open_hours: np.ndarray) -> Unseen:
     note = (
         f"No event tells when a case arrives. {share:.0%} of the cases begin just when a person becomes free or comes "
         f"on duty, so they have waited: arrivals are earlier than first starts, by {mean:.2g} h on average. Arrivals "
-        "while nobody works are put into the hour before. An event at arrival would tell more."
+        "while no one works are put into the hour before. An event at arrival would tell more."
     )
     return Unseen(waited, [note])
 
@@ -95,9 +95,9 @@ class _People:
         able, counts = np.unique(every[every >= 0], return_counts=True)
         times = [self._times(int(r)) for r in able[counts >= _USUAL * counts.mean()]]
         duty, free = (united(list(part)) for part in zip(*times, strict=True))
-        nobody_knows = np.zeros(len(events)), 0
+        unknown = np.zeros(len(events)), 0
         if len(free) == 0:
-            return nobody_knows
+            return unknown
         after_work, at_once = np.zeros(len(events), np.bool_), np.zeros(len(events), np.bool_)
         for r, mine in enumerate(rows_by(log.resource[events], len(log.resources))):
             if len(mine):
@@ -107,7 +107,7 @@ class _People:
         since = np.where(last >= 0, free[np.maximum(last, 0), 1], start)  # the last moment with a free person
         waits = at_once & (since < start - _AT_ONCE)
         if not waits.any():
-            return nobody_knows
+            return unknown
         waited = np.zeros(len(events))
         waited[waits] = start[waits] - _drawn(duty, since[waits], start[waits], len(events), rng)
         return waited / HOUR, int((after_work & waits).sum())
@@ -137,7 +137,7 @@ def _soon_after(moments: np.ndarray, start: np.ndarray) -> np.ndarray:
 def _drawn(duty: np.ndarray, since: np.ndarray, start: np.ndarray, cases: int, rng: np.random.Generator) -> np.ndarray:
     """Return float64[k], a possible arrival of each case that has waited, in seconds, by Gibbs sampling.
 
-    Arrivals come at one rate while somebody is on duty, and at another in the hour before; both follow from the draws.
+    Arrivals come at one rate while anyone is on duty, and at another in the hour before; both follow from the draws.
 
     Args:
         duty: float64[n, 2], times with a person on duty, in order.
