@@ -16,7 +16,7 @@ from longstride.errors import UserError
 from longstride.process.changes.apply import apply_changes
 from longstride.process.kernel.aims.arrays import pair_prices
 from longstride.process.load import from_source, make_process
-from longstride.process.promise import DualAscent, aims_sentences, promise_sentences
+from longstride.process.promise import DualAscent, aims_sentences, promise_sentences, share_within
 from longstride.process.read_aims import with_aims
 from longstride.process.scenario.aims import Costs, Due, Target
 from longstride.process.scenario_file import parse_scenario, scenario_content
@@ -250,3 +250,11 @@ def test_a_run_keeps_its_aims(capsys, flag, value):
     settings = load_settings(None, {flag[2:]: value})
     with pytest.raises(UserError, match=f"{flag}: the checkpoint's process keeps its own aims"):
         simulator_of(settings, {"source": {"simulator": "process"}}, Path("run"))
+
+
+def test_a_share_and_its_interval_are_between_0_and_1():
+    mean, low, high = share_within([{"share_beyond_target": beyond} for beyond in (0.0, 0.0, 0.1)])
+    assert (mean, high) == (pytest.approx(1.0 - 0.1 / 3), 1.0)
+    assert 0.0 < low < mean
+    assert share_within([{"share_beyond_target": beyond} for beyond in (1.0, 0.8)])[1] == 0.0
+    assert share_within([{"share_beyond_target": 0.5}, {}]) is None

@@ -83,11 +83,10 @@ def promise_sentences(scenario: Scenario, records: Mapping[str, Records]) -> lis
     if target is None:
         return []
     for name, episodes in records.items():
-        shares = [1.0 - record[SHARE_BEYOND] for record in episodes if SHARE_BEYOND in record]
-        if len(shares) < 2:
+        share = share_within(episodes)
+        if share is None:
             continue
-        mean, margin = (float(number) for number in mean_and_margin(np.array(shares)))
-        low, high = mean - margin, mean + margin
+        mean, low, high = share
         word = (
             "keeps it" if low >= target.share else "misses it" if high < target.share else "is not shown to do either"
         )
@@ -97,3 +96,15 @@ def promise_sentences(scenario: Scenario, records: Mapping[str, Records]) -> lis
     scale = scale_of(scenario.time_unit, target.within)
     promise = f"{100.0 * target.share:g} % of the cases within {target.within * scale.factor:g}{scale.suffix}"
     return [f"Promise of {promise}: {'; '.join(found)}."] if found else []
+
+
+def share_within(episodes: Records) -> tuple[float, float, float] | None:
+    """Return the share of cases within the target, and the ends of its 95 % interval, from 0 to 1.
+
+    It is None for less than two episodes that have it.
+    """
+    shares = np.array([1.0 - record[SHARE_BEYOND] for record in episodes if SHARE_BEYOND in record])
+    if len(shares) < 2:
+        return None
+    mean, margin = (float(number) for number in mean_and_margin(shares))
+    return mean, max(mean - margin, 0.0), min(mean + margin, 1.0)

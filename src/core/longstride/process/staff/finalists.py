@@ -6,12 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from longstride.process.front.content import Front
-from longstride.process.front.points import Point
-from longstride.process.scenario.aims import SHARE_BEYOND, Target
+from longstride.process.promise import share_within
+from longstride.process.scenario.aims import Target
 from longstride.process.staff.moves import Team
 from longstride.process.staff.search import Played
 from longstride.text import counted, format_number, in_words, scale_of
-from longstride.training.evaluation.statistics import mean_and_margin
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ def promise_of_teams(front: Front, target: Target | None) -> list[str]:
     unit = front.simulator.scenario.time_unit
     scale = scale_of(unit, target.within)
     promise = f"{100.0 * target.share:g} % within {target.within * scale.factor:g}{scale.suffix}"
-    shares = {point.name: share for point in front.points if (share := _share(point)) is not None}
+    shares = {point.name: share for point in front.points if (share := share_within(point.records)) is not None}
     first = front.metrics[0]
     kept = [p for p in front.points if p.name in shares and shares[p.name][1] >= target.share]
     compared = counted(len(front.points), "point")
@@ -70,15 +69,6 @@ def promise_of_teams(front: Front, target: Target | None) -> list[str]:
     ]
 
 
-def _share(point: Point) -> tuple[float, float, float] | None:
-    """Return the share of cases within the target with the ends of its 95 % interval; None for a single episode."""
-    values = np.array([1.0 - record[SHARE_BEYOND] for record in point.records if SHARE_BEYOND in record])
-    if len(values) < 2:
-        return None
-    mean, margin = (float(number) for number in mean_and_margin(values))
-    return mean, mean - margin, mean + margin
-
-
 def _shown(share: tuple[float, float, float]) -> str:
-    mean, low, high = (format_number(100.0 * min(max(number, 0.0), 1.0), 3) for number in share)
+    mean, low, high = (format_number(100.0 * number, 3) for number in share)
     return f"{mean} % (95 % interval {low} to {high} %)"
