@@ -80,7 +80,8 @@ def train_front(run: Run) -> None:
     write_costs(run.log, run.log.parent / PUBLISHED[run.name].costs, costs)
     command = [sys.executable, "-m", "longstride", "--mode", "front", str(run.log), "--cost", str(costs)]
     command += ["--metrics", ",".join(METRICS), "--points", str(run.points), "--total-steps", str(run.steps)]
-    command += ["--evaluation-episodes", str(run.episodes), "--simulation-threads", "1", "--update-threads", "1"]
+    command += ["--evaluation-episodes", str(run.episodes), "--policy-prior", "rule"]
+    command += ["--simulation-threads", "1", "--update-threads", "1"]
     with (run.folder / "front.txt").open("a", encoding="utf-8") as output:
         subprocess.run([*command, "--run-directory", str(run.front.parent)], check=True, stdout=output, stderr=output)
 

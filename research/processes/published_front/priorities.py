@@ -138,6 +138,7 @@ def search(tables: Tables, metrics: Sequence[str], simulations: int, seed: int) 
         values.append((first, second))
     ahead = [k for k, is_on in enumerate(front_of(values)) if is_on]
     ahead.sort(key=lambda k: values[k])
+    ahead = [k for n, k in enumerate(ahead) if n == 0 or values[k] != values[ahead[n - 1]]]
     spread = np.unique(np.linspace(0, len(ahead) - 1, min(_KEPT, len(ahead))).round().astype(int))
     return [played[ahead[k]] for k in spread], len(played)
 
