@@ -27,7 +27,7 @@ import picture
 from priorities import Tables, find
 from published import PUBLISHED
 
-from longstride.process.front.points import Point, difference, standings
+from longstride.process.front.points import Point, difference, is_shown_better, standings
 from longstride.process.read_aims import changed
 from longstride.process.scenario_file import load_scenario
 from longstride.process.whatif.compare import Sampling
@@ -136,22 +136,33 @@ def changes(points: list[Point]) -> dict[str, list[tuple[float, float]]]:
 
 
 def summarise(run: Run) -> dict[str, Any]:
-    """Return all figures of one log as JSON values."""
+    """Return all figures of one log as JSON values.
+
+    Points that leave over twice as many cases open as the log's habits have no place: work not done costs nothing.
+    """
     points, more = points_of(run)
-    places, moved = standings(points, METRICS), changes(points)
+    left = {point.name: more["open"].get(point.name) or point.mean(OPEN) for point in points}
+    whole = [point for point in points if left[point.name] <= 2.0 * left["logged"]]
+    places, moved = standings(whole, METRICS), changes(points)
+    trained, searched = ([point for point in whole if point.kind == kind] for kind in ("trained", "search"))
     rows = [
         {
             "name": point.name,
-            "kind": point.kind,
+            "kind": point.kind if point in whole else "undone",
             "means": [point.mean(metric) for metric in METRICS],
-            "open": more["open"].get(point.name) or point.mean(OPEN),
+            "open": left[point.name],
             "changes": moved[point.name],
-            "place": places[point.name].place,
-            "behind": places[point.name].behind,
+            "place": f"{places[point.name].place} {places[point.name].behind}"
+            if point in whole
+            else "leaves work undone",
         }
         for point in points
     ]
-    return {"log": run.name, **more, "points": rows}
+    beaten = [
+        sum(any(is_shown_better(a, b, METRICS) for a in by) for b in of)
+        for by, of in ((searched, trained), (trained, searched))
+    ]
+    return {"log": run.name, **more, "points": rows, "beaten": beaten, "counts": [len(trained), len(searched)]}
 
 
 def cell(change: tuple[float, float]) -> str:
@@ -168,7 +179,13 @@ def print_table(result: dict[str, Any]) -> None:
         cost, waiting = row["means"]
         shown = f"{cost:9.2f} {waiting / result['hour']:8.3f} h  {row['open']:6.1f} open"
         shown += "".join(f" {cell(change):>16}" for change in row["changes"])
-        print(f"  {row['name']:28} {shown}  {row['place']} {row['behind']}")
+        print(f"  {row['name']:28} {shown}  {row['place']}")
+    by_search, by_trained = result["beaten"]
+    print(
+        f"  shown to be dominated: {by_search} of {result['counts'][0]} trained policies by searched priorities, ",
+        end="",
+    )
+    print(f"{by_trained} of {result['counts'][1]} searched priorities by trained policies")
     own = PUBLISHED[result["log"]]
     for name, (cost, waiting) in {
         "as-is": own.as_is,
@@ -179,6 +196,28 @@ def print_table(result: dict[str, Any]) -> None:
     }.items():
         shown = [f"{100 * (a / b - 1):+.1f}" for a, b in zip((cost, waiting), own.as_is, strict=True)]
         print(f"  published {name:18} {cost:9.0f} {waiting:8.3f} h  {shown[0]:>14} {shown[1]:>16}")
+
+
+def print_rows(results: list[dict[str, Any]]) -> None:
+    """Print the table of the page: changes of cost and waiting of the cheapest and the quickest point of each side."""
+    print("\n| log | trained | cheapest person | static priorities | published |\n|---|---|---|---|---|")
+    for result in results:
+        cells = []
+        for kind in ("trained", "search"):
+            own = [[c[0] for c in row["changes"]] for row in result["points"] if row["kind"] == kind]
+            cells.append(ends(own))
+        rule = [[c[0] for c in row["changes"]] for row in result["points"] if row["name"] == "cheapest"]
+        own = PUBLISHED[result["log"]]
+        front = [[100 * (a / b - 1) for a, b in zip(point, own.as_is, strict=True)] for point in own.front]
+        print(f"| {result['log']} | {cells[0]} | {ends(rule)} | {cells[1]} | {ends(front)} |")
+
+
+def ends(points: list[list[float]]) -> str:
+    """Return the changes of the cheapest and the quickest of some points."""
+    both = [min(points, key=lambda point: point[k]) for k in (0, 1)] if points else []
+    return " … ".join(dict.fromkeys(f"{cost:+.0f}, {waiting:+.0f}" for cost, waiting in both)).replace(
+        "-", "\N{MINUS SIGN}"
+    )
 
 
 def main() -> None:
@@ -207,6 +246,7 @@ def main() -> None:
         print_table(results[-1])
         print(f"  {time.perf_counter() - began:.0f} s in this call", flush=True)
     if results:
+        print_rows(results)
         (given.folder / "results.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
         print(f"Picture: {picture.draw(results, PUBLISHED, given.picture or given.folder / 'fronts.png')}.")
 

@@ -59,7 +59,8 @@ def _panel(axis: Any, result: Mapping[str, Any], own: Any) -> None:
     low, high = axis.get_ylim()
     axis.set_ylim(max(low, -105.0), min(high, _MOST))
     axis.set_xlim(max(axis.get_xlim()[0], _LEAST), min(axis.get_xlim()[1], _MOST))
-    axis.set_title(result["log"].removeprefix("LoanApp_"), fontsize=9)
+    verdict = " (no verdict)" if result["misses"] else ""
+    axis.set_title(result["log"].removeprefix("LoanApp_") + verdict, fontsize=9)
     axis.set_xlabel("change of cost, %", fontsize=8)
     axis.set_ylabel("change of waiting, %", fontsize=8)
     axis.tick_params(labelsize=7)
