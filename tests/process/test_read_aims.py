@@ -95,6 +95,21 @@ def test_costs_come_from_a_file(tmp_path):
         with_aims(office(), cost=str(file))
 
 
+def test_costs_may_name_people_whom_mining_leaves_out(tmp_path):
+    hours = [f"2026-03-0{day}T{hour:02}" for day in range(2, 7) for hour in range(9, 17)]
+    rows = [f"{case},A,Ann,{hour}:00,{hour}:30" for case, hour in enumerate(hours)]
+    log, costs = tmp_path / "log.csv", tmp_path / "costs.csv"
+    rare = "rare,A,Rare,2026-03-04T16:00,2026-03-04T16:30"
+    log.write_text("\n".join(["case,activity,resource,start,end", *rows, rare]))
+    costs.write_text("name,cost\neveryone,20\nAnn,30\nRare,90\n")
+    made = make_process(event_log=str(log), cost=str(costs)).scenario
+    assert made.resources == ["Ann"]
+    assert made.aims.costs == Costs(everyone=20.0, per_hour={"Ann": 30.0})
+    costs.write_text("name,cost\nRaer,90\n")
+    with pytest.raises(UserError, match="'Raer' is neither a person nor an activity of the process"):
+        make_process(event_log=str(log), cost=str(costs))
+
+
 @pytest.mark.parametrize("text", ["name;cost\nday;55,5\n", "\ufeffname\tcost\nday\t55.5\n", 'name,cost\n"day",55.5\n'])
 def test_costs_of_spreadsheets_are_read(tmp_path, text):
     file = tmp_path / "costs.csv"

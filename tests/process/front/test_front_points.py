@@ -91,6 +91,22 @@ def test_a_point_is_dominated_only_if_that_is_shown():
     assert content["points"][0]["per_episode"]["cost_per_case"] == [10.0, 11.0, 12.0]
 
 
+def test_a_point_that_leaves_work_undone_is_named():
+    def leaving(name, open_cases):
+        records = point(name, [10.0, 11.0, 12.0], [5.0, 6.0, 7.0]).records
+        return Point(name, "rule", [{**r, "cases_open": n} for r, n in zip(records, open_cases, strict=True)])
+
+    usual, more, idle = (
+        leaving(*each) for each in (("usual", [3, 4, 5]), ("more", [6, 7, 8]), ("idle", [90, 110, 100]))
+    )
+    assert sentences(front(usual, more, idle))[-1] == (
+        "Cases open at the end, 4.00 with usual: idle 100. Work that is not done costs nothing, so they look too cheap."
+    )
+    assert len(sentences(front(usual, more))) == 1, "less than twice as many"
+    unclear = leaving("unclear", [0, 0, 90])
+    assert len(sentences(front(usual, unclear))) == 1, "not shown"
+
+
 def test_nothing_is_judged_where_the_simulation_misses_its_log():
     shown = front(
         point("a", [1.0, 1.1, 1.0], [1.0, 1.0, 1.1]), point("b", [2.0, 2.1, 2.0], [2.0, 2.0, 2.1]), judged=False

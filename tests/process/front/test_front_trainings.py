@@ -118,6 +118,18 @@ def test_the_time_is_shared_by_the_trainings_unless_they_have_a_length():
     assert made.has_time(1e9, 1)
 
 
+def test_a_training_whose_start_took_the_time_is_reported(tmp_path, monkeypatch):
+    done = {"weight-1": 1, "weight-2": 12}
+    monkeypatch.setattr(own, "whole_records", lambda directory: [{}] * done[directory.name])
+    directories = [str(tmp_path / name) for name in done]
+    assert flags(400.0)[0].short(directories) == [
+        "Hardly trained, since starting and compiling took most of the time: weight-1 1 iteration. More --minutes in a "
+        "new --run-directory train longer."
+    ]
+    assert not flags(400.0)[0].short(directories[1:])
+    assert not flags(400.0, training_episodes=1)[0].short(directories), "as asked for"
+
+
 def test_what_a_file_says_of_the_process_is_in_the_scenario(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text(f"EVENT_LOG = {json.dumps(str(tmp_path / 'log.csv'))}\nDUE = 'column promised'\nNUM_EPOCHS = 2\n")

@@ -111,7 +111,8 @@ def make_process(
         read_column = partial(_read_column, origin.log, Path(event_log), log_columns, reading, made.classes)
     if event_log or log_tolerance != _TOLERANCE:  # else a file keeps its own
         made = with_tolerance(made, log_tolerance)
-    made = with_aims(made, due, cost, target, main_metric, class_weights, read_column)
+    of_log = {*origin.log.resources, *origin.log.activities} if origin.log else ()
+    made = with_aims(made, due, cost, target, main_metric, class_weights, read_column, of_log)
     return with_hooks(made, RULE if policy_prior == AUTO else policy_prior, origin, is_open=policy_prior == AUTO)
 
 

@@ -3,7 +3,7 @@
 import csv
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -43,6 +43,7 @@ def with_aims(
     main_metric: str = "",
     class_weights: str = "",
     read_column: ReadColumn | None = None,
+    of_log: Collection[str] = (),
 ) -> Scenario:
     """Return a scenario with the aims that settings name; those that are empty stay as they are.
 
@@ -55,6 +56,8 @@ def with_aims(
         class_weights: ``gold=3``, how often a case of a class counts.
         read_column: returns the allowances in a column of the event log, hours, in the order of its cases' first
             starts, and the classes of these cases; None without a log.
+        of_log: names of the log's people and activities, whose costs may stand in a file although mining has left
+            them out.
 
     Raises:
         UserError: a text is something else, or does not fit the scenario.
@@ -63,7 +66,7 @@ def with_aims(
     if due:
         given["due"] = _due(scenario, due, read_column)
     if cost:
-        given["costs"] = _costs(scenario, cost)
+        given["costs"] = _costs(scenario, cost, of_log)
     if target:
         given["target"] = _target(scenario, target)
     if main_metric:
@@ -185,17 +188,17 @@ def _time(scenario: Scenario, text: str, setting: str, expected: str) -> float:
     return float(found[1]) * _HOURS.get(unit, 1.0) * length_of_hour(scenario)
 
 
-def _costs(scenario: Scenario, text: str) -> Costs:
+def _costs(scenario: Scenario, text: str, of_log: Collection[str]) -> Costs:
     try:
         amount = float(text)
     except ValueError:
-        return _costs_of_file(scenario, Path(text))
+        return _costs_of_file(scenario, Path(text), of_log)
     if not 0.0 <= amount < math.inf:
         raise UserError(f"COST is {text}; expected an amount, 0 or more, or a CSV file.")
     return (scenario.aims.costs or Costs()).model_copy(update={"everyone": amount})
 
 
-def _costs_of_file(scenario: Scenario, path: Path) -> Costs:
+def _costs_of_file(scenario: Scenario, path: Path, of_log: Collection[str]) -> Costs:
     """Return the costs in a CSV file with the columns ``name`` (a person, an activity or everyone) and ``cost``.
 
     The columns are parted by commas, semicolons or tabs; beside the last two, an amount may have a decimal comma.
@@ -226,6 +229,8 @@ def _costs_of_file(scenario: Scenario, path: Path) -> Costs:
         fitting = [kind for kind, names in kinds.items() if name in names]
         if not fitting and name == EVERYONE:
             everyone = cost
+        elif not fitting and name in of_log:
+            continue
         elif len(fitting) != 1:
             known = [*scenario.resources, *scenario.activities, EVERYONE]
             what = "both a person and an activity" if fitting else "neither a person nor an activity of the process"

@@ -74,7 +74,7 @@ def run_front(options: FrontOptions, call: Call) -> int:
         points += _checkpoint_points(runs, process, sampling, say)
         judged = not (base and base.misses)
         front = Front(points, pair.metrics, simulator, rules.usual, sampling.episodes, judged)
-        said = [*sentences(front), *_notes(pair), *rules.messages[:3]]
+        said = [*sentences(front), *_notes(pair), *trainings.short(trained), *rules.messages[:3]]
         finish(search, front, base, said, _commands(front), call.console, say, weights=weights)
     return 0
 

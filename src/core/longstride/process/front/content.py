@@ -11,6 +11,9 @@ from longstride.process.simulator import ProcessSimulator
 from longstride.text import Scale, format_half, format_number, in_words, scale_of
 from longstride.training.evaluation.evaluate import summarise
 
+OPEN, _MORE = "cases_open", 2.0
+"""Cases that are open at the end, and how many times as many as those of the reference are reported."""
+
 _PLACES = {"front": "on the front", "behind": "behind {}, not shown", "dominated": "dominated by {}"}
 
 
@@ -102,7 +105,21 @@ def sentences(front: Front) -> list[str]:
         of = [name for name, standing in front.standings.items() if standing.place == place]
         if of:
             lines.append(f"{said}: {', '.join(of)}.")
-    return lines
+    return [*lines, *_unfinished(front)]
+
+
+def _unfinished(front: Front) -> list[str]:
+    """Return a sentence about the points that look cheap since they are shown to leave much more work undone."""
+    costs = front.simulator.scenario.aims.costs
+    if "cost_per_case" not in front.metrics or costs is None or costs.paid != "at work":
+        return []
+    usual, found = front.first.mean(OPEN) or 0.0, []
+    for point in front.points:
+        more, left = difference(point, front.first, OPEN), point.mean(OPEN)
+        if more and more.low is not None and more.low > 0.0 and left is not None and left > _MORE * usual:
+            found.append(f"{point.name} {format_number(left, 3)}")
+    said = f"Cases open at the end, {format_number(usual, 3)} with {front.reference}: {', '.join(found)}."
+    return [f"{said} Work that is not done costs nothing, so they look too cheap."] * bool(found)
 
 
 def as_json(front: Front) -> dict[str, Any]:

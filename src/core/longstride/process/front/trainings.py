@@ -1,6 +1,6 @@
 """Trainings of a search, each in a fresh process and a run directory of its own; one that was killed is resumed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from longstride.config import PROCESS_OPTIONS
 from longstride.errors import UserError
 from longstride.setting_flags import flags_of
 from longstride.settings import Settings
-from longstride.text import Say, format_duration
+from longstride.text import Say, counted, format_duration
 from longstride.training.assembly.run_settings import values_of_a_run
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.files import write_json
@@ -27,6 +27,9 @@ _REPLACED = {*PROCESS_OPTIONS, "simulator", "simulator_options", "run_directory"
 
 _PARTS = 4
 """Parts of a training after which a line says how far it is."""
+
+_FEW = 5
+"""Iterations below which a training that its time ends is reported."""
 
 TRAINING_SHARE = 0.9
 """Share of the time for trainings that their processes spend after their start."""
@@ -50,6 +53,17 @@ class Trainings:
     def has_time(self, spent: float, done: int) -> bool:
         """Return whether there is time for another training after ``done`` of them have taken ``spent`` seconds."""
         return self.seconds is None or not self.has_length or spent + spent / max(done, 1) <= self.seconds
+
+    def short(self, directories: Iterable[str]) -> list[str]:
+        """Return a sentence about trainings whose time ended early; none if settings say their length."""
+        if self.seconds is None or self.has_length:
+            return []
+        done = {Path(directory).name: len(whole_records(Path(directory))) for directory in directories}
+        few = [f"{name} {counted(count, 'iteration')}" for name, count in done.items() if count < _FEW]
+        return [
+            f"Hardly trained, since starting and compiling took most of the time: {', '.join(few)}. More --minutes in "
+            "a new --run-directory train longer."
+        ] * bool(few)
 
 
 def common_trainings(
