@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from oracles.process_play import FIFO, RANDOM, play, scenario, service
-from oracles.slow_batches import CROSS, NEEDS, PAIRS, River
+from oracles.slow_batches import CHECK, CROSS, NEEDS, PAIRS, River
 
 from longstride.errors import UserError
 from longstride.process.kernel.parameters import build_parameters
@@ -13,6 +13,10 @@ from longstride.process.mining.delays.play_logged import as_long_record, play_lo
 from longstride.process.read_aims import with_batch_start
 from longstride.process.scenario_file import parse_scenario, scenario_content
 from longstride.process.simulator import ProcessSimulator
+from longstride.process.snapshots.described import describe
+from longstride.process.snapshots.names import Names
+from longstride.process.snapshots.schema import as_state
+from longstride.process.snapshots.state_reader import StateReader
 from longstride.simulators.simulator import metrics_of, new_state
 
 ACTIVITIES = ["Cross", "Check"]
@@ -89,6 +93,46 @@ def test_episodes_of_random_decisions_are_those_of_a_slow_reference(seed):
     assert slow.ended and steps > 200
     done = {i: t for i, t in enumerate(state.completion_time[: state.arrived]) if t >= 0.0}
     assert done == pytest.approx(slow.done, abs=1e-9)
+
+
+def described(slow):
+    """Return a state of the reference in names, and whether nobody works on several cases, of which it has only one."""
+    lists = {"waiting": [], "in_work": []}
+    for activity in (CROSS, CHECK):
+        lists["waiting"] += [
+            {"case": f"{case:03}", "activity": ACTIVITIES[activity], "since": since}
+            for case, since in slow.waiting[activity]
+        ]
+    for person, (_, activity, cases) in slow.work.items():
+        since = slow.began[cases[0], activity]
+        task = {"case": f"{cases[0]:03}", "activity": ACTIVITIES[activity], "person": person, "since": since}
+        lists["in_work"].append(task)
+    known = {task["case"] for task in [*lists["waiting"], *lists["in_work"]]}
+    opened = [{"case": case, "since": slow.times[int(case)]} for case in sorted(known)]
+    state = as_state({"time": slow.now, "on_shift": ["ferry", "clerk"], "cases": opened, **lists})
+    return state, all(len(cases) == 1 for _, _, cases in slow.work.values())
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_described_state_looks_as_in_the_simulator(listed):
+    times = arrivals(8, 120)
+    simulator, rng = ProcessSimulator(river(times, size=4)), np.random.default_rng(8)
+    slow, states, reader = River(times, 4, 5.0, 400.0), new_state(simulator), StateReader(simulator, listed)
+    state, p, compared, names = states[0], simulator.parameters, 0, Names(simulator)
+    size = simulator.summary_size if listed else simulator.observation_size
+    simulator.reset(state, p, rng)
+    while not simulator.truncated(state, p):
+        shown, is_whole = described(slow)
+        if is_whole and slow.waiting[CROSS]:
+            read, seen = reader.read(describe(shown, names)[0]), np.zeros(size, np.float32)
+            (simulator.summarise if listed else simulator.observe)(state, p, seen)
+            np.testing.assert_allclose(read.observation, seen, rtol=1e-5, atol=1e-6)
+            assert read.feasible == len(slow.feasible())
+            compared += 1
+        action = int(rng.choice([*slow.feasible(), len(PAIRS)]))
+        simulator.step(state, p, action, rng)
+        slow.step(action)
+    assert compared > 30
 
 
 def decide(which, limit=0):
