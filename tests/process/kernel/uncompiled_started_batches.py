@@ -64,7 +64,8 @@ def require_same_view(simulator, state, slow, mask):
     for row, pair in enumerate(ids[: count - 1]):
         tasks = min(len(waiting), slow.size)
         missing = 1.0 - tasks / slow.size if PAIRS[pair][0] == CROSS else 0.0
-        enough = min(rate * NEEDS[PAIRS[pair]], slow.size)
+        expected = rate * NEEDS[PAIRS[pair]]
+        enough = min(expected * (1.0 + 0.75 * (expected / slow.size) ** 2), slow.size)
         few = min(max(1.0 + 2.0 * math.log(enough / tasks), 0.0), 3.0) if missing else 0.0
         assert rows[row, -2:] == pytest.approx([few, missing], abs=1e-6)
         assert features[pair, -2:] == pytest.approx([few, missing], abs=1e-6)
@@ -247,9 +248,10 @@ def test_the_setting_changes_the_start_of_all_batches_and_nothing_else():
 
 
 def test_the_rule_of_thumb_waits_for_the_tasks_of_one_crossing():
-    """An untrained policy is even with 1.6 of 3 tasks: postpone has logit -9, as a pair that lacks 1."""
+    """Postpone has logit -9, as a pair that lacks 1: one whose tasks are just enough."""
     simulator = ProcessSimulator(ferry(np.arange(1, 320, 1.25)))
-    assert simulator.parameters.pair_enough.tolist() == pytest.approx([2.0 * 256 / 400])
+    expected = 2.0 * 256 / 400
+    assert simulator.parameters.pair_enough.tolist() == pytest.approx([expected * (1 + 0.75 * (expected / 3) ** 2)])
     assert simulator.initial_feature_weights[-2:].tolist() == [-9.0, 0.0]
     assert simulator.initial_description_weights[-2:].tolist() == [-9.0, 0.0]
     assert ProcessSimulator(ferry(TIMES), "fifo").initial_feature_weights[-2:].tolist() == [0.0, 0.0]
