@@ -55,8 +55,8 @@ def log_of_run(settings: Settings, checkpoint: Path, scenario: Scenario, say: Sa
     say(f"Reading and mining {path.name} again.")
     log = read_classified_log(path, columns, reading_of(config), config.classes)
     mined = mine_scenario(log, name=scenario.name, arrivals=config.log_arrivals).scenario
-    own = scenario.model_copy(update={"logged": None})
-    if scenario_content(mined) != scenario_content(with_batch_start(own, "ready") if own.batches else own):
+    mine = scenario.model_copy(update={"logged": None})
+    if scenario_content(mined) != scenario_content(with_batch_start(mine, "ready") if mine.batches else mine):
         raise UserError(
             f"--event-log {path}: the process of {checkpoint} was mined from another log, by other settings or by "
             "another version; leave the flag out."
