@@ -89,6 +89,10 @@ MAIN_METRIC = ""
 # without any.
 CLASS_WEIGHTS = ""
 
+# When a batch of a process begins. "ready": when it is full, or has waited as long as in the log; "policy": when the
+# policy begins it, with the tasks that wait; "" for what the scenario says.
+BATCH_START = ""
+
 # -------------------------------------------------------------------------------- settings of the event log
 
 # Event log from which the scenario is mined, instead of SCENARIO. CSV, XES, Excel, Parquet or OCEL 2.0; "" for none.

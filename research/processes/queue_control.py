@@ -24,7 +24,8 @@ MOST_RESOURCES_OF_A_FORK = 3
 class Sequence:
     """Cases go through all activities, one after another.
 
-    A resource's code is 1 + the activity it works on.
+    A resource's code is 1 + the activity it works on + the number of activities times the tasks after the first one,
+    of which a batch has some.
 
     Attributes:
         p: the scenario's parameters.
@@ -40,23 +41,29 @@ class Sequence:
 
     def completion(self, state: State, resource: int, activity: int) -> State:
         """Return the state after a resource has completed its task."""
+        code = state[len(self.order) + resource]
         changes, place = {len(self.order) + resource: 0}, self.order.index(activity)
         if place + 1 < len(self.order):
-            changes[self.order[place + 1]] = +1
+            changes[self.order[place + 1]] = self.tasks_of(code)
         return _changed(state, changes, len(self.order))
 
     def assignment(self, state: State, activity: int, resource: int) -> State:
-        """Return the state after the head of an activity's queue was given to a resource."""
-        return _changed(state, {activity: -1, len(self.order) + resource: 1 + activity}, len(self.order))
+        """Return the state after the head of an activity's queue, or a batch of its tasks, was given to a resource."""
+        tasks, queues = min(state[activity], int(self.p.batch_size[activity])), len(self.order)
+        return _changed(state, {activity: -tasks, queues + resource: 1 + activity + queues * (tasks - 1)}, queues)
 
     def activity_of(self, code: int) -> int:
         """Return the activity that a busy resource with this code works on."""
-        return code - 1
+        return (code - 1) % len(self.order)
+
+    def tasks_of(self, code: int) -> int:
+        """Return the number of tasks that a busy resource with this code works on."""
+        return 1 + (code - 1) // len(self.order)
 
     def open_cases(self, state: State) -> int:
         """Return the number of open cases."""
         queues = len(self.order)
-        return sum(state[:queues]) + sum(code > 0 for code in state[queues:])
+        return sum(state[:queues]) + sum(self.tasks_of(code) for code in state[queues:] if code)
 
     def encode(self) -> Function:
         """Return ``encode(state, p, code)``, compiled: it writes the state of a running simulator as int64[*]."""
@@ -66,9 +73,15 @@ class Sequence:
             queues = len(state.queue_length)
             for a in range(queues):
                 code[a] = state.queue_length[a]
+                if p.batch_size[a] > 1:
+                    code[a] = (code[a] - (state.gathered[a] > 0)) * p.batch_size[a] + state.gathered[a]
             for r in range(len(state.finish)):
                 pair = state.busy_pair[r]
                 code[queues + r] = 1 + p.pair_activity[pair] if pair >= 0 else 0
+                if pair >= 0 and p.has_batches:
+                    slot = state.work_member[r]
+                    while slot >= 0:
+                        code[queues + r], slot = code[queues + r] + queues, state.slot_member[slot]
 
         return encode
 
@@ -179,8 +192,10 @@ def build_model(scenario: Scenario, lead: int = 8) -> Model:
     order = [scenario.activities.index(task) for task in tasks]
     if kind != "and" or len(tasks) == 1:
         return Sequence(p, order)
-    if len(tasks) != 2 or len(scenario.resources) > MOST_RESOURCES_OF_A_FORK:
-        raise UserError(f"flow: an and is solved for two tasks and at most {MOST_RESOURCES_OF_A_FORK} resources.")
+    if len(tasks) != 2 or scenario.batches or len(scenario.resources) > MOST_RESOURCES_OF_A_FORK:
+        raise UserError(
+            f"flow: an and is solved for two tasks, no batches and at most {MOST_RESOURCES_OF_A_FORK} resources."
+        )
     return Fork(p, lead)
 
 
@@ -191,6 +206,8 @@ def _require_markov(scenario: Scenario) -> None:
     for i, entry in enumerate(scenario.service):
         if entry.distribution != "exponential":
             raise UserError(f"service[{i}].distribution: this solves exponential times, not {entry.distribution}.")
+    if scenario.delays or any(batch.start != "policy" or batch.longest for batch in scenario.batches):
+        raise UserError("delays, batches: this solves batches without longest that policies begin, and no delays.")
     if scenario.working_hours:
         raise UserError("working_hours: this solves scenarios in which everybody is always on duty.")
 

@@ -260,10 +260,10 @@ def test_sentences_name_the_objective_and_the_promise():
 @pytest.mark.parametrize(("flag", "value"), [("--cost", "40"), ("--objective", "cost=1"), ("--due", "2 days")])
 def test_a_run_keeps_its_aims(capsys, flag, value):
     assert main(["--mode", "whatif", "--checkpoint", "nowhere", flag, value, "--change", "people +1 day"]) == 2
-    sentence = f"{flag}: a checkpoint or a scenario file keeps its own aims; leave this out."
+    sentence = f"{flag}: a checkpoint or a scenario file keeps its own; leave this out."
     assert sentence in " ".join(capsys.readouterr().err.split())
     settings = load_settings(None, {flag[2:]: value})
-    with pytest.raises(UserError, match=f"{flag}: the checkpoint's process keeps its own aims"):
+    with pytest.raises(UserError, match=f"{flag}: the checkpoint's process keeps its own;"):
         simulator_of(settings, {"source": {"simulator": "process"}}, Path("run"))
 
 

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from oracles.process_play import scenario, service
 from scipy.linalg import expm
+from scipy.optimize import brentq
 
 from longstride.errors import UserError
+from longstride.process.scenario.schema import Batch, Horizon
 from longstride.process.scenario_file import scenario_content
 from longstride.process.simulator import ProcessSimulator
 from longstride.seeding import stream
@@ -109,6 +111,44 @@ def test_a_slow_server_is_used_above_the_best_threshold_only():
     assert all(actions[q, 0, 0] == actions[q, 0, 1] == 0 for q in range(1, 30))
 
 
+def batches(rate, size, **changes):
+    made = markov(rate, {"A": {"R": 1.0}})
+    return made.model_copy(update={"batches": [Batch(activity="A", size=size, start="policy")], **changes})
+
+
+def cycle_time_at_once(rate, size):
+    """Return the mean time of M/M^[1,b]/1 that begins with whoever waits, at a mean service time of 1.
+
+    While it serves, n wait with a probability in proportion to r^n (Bailey, "On queueing processes with bulk service",
+    1954): r is the root of r^(b+1) - (rate + 1) r + rate in (0, 1), and it is empty 1 / rate times as often as n = 0.
+    """
+    r = brentq(lambda r: r ** (size + 1) - (rate + 1) * r + rate, 0.0, 1.0 - 1e-6)
+    share = 1.0 / (1.0 / (1.0 - r) + 1.0 / rate)
+    return share * r / (1.0 - r) ** 2 / rate + 1.0
+
+
+def test_a_server_of_batches_waits_for_a_number_of_tasks_and_begins_at_once_if_they_are_few():
+    """Deb and Serfozo, "Optimal control of batch service queues" (1973): a control limit is optimal."""
+    assert find_optimum(batches(0.8, 8)).solution.mean / 0.8 == pytest.approx(cycle_time_at_once(0.8, 8), rel=1e-4)
+    optimum = find_optimum(batches(4.0, 8))
+    assert optimum.solution.mean / 4.0 < 0.95 * cycle_time_at_once(4.0, 8)
+    actions = dict(zip(map(tuple, optimum.problem.codes.tolist()), optimum.solution.action.tolist(), strict=True))
+    assert [actions[n, 0] for n in range(30)] == [1] * 5 + [0] * 25
+
+
+def test_played_in_the_simulator_batches_cost_what_was_computed():
+    made = batches(4.0, 8, horizon=Horizon(value=400.0))
+    optimum, simulator = find_optimum(made), ProcessSimulator(made)
+    simulator.heuristics, simulator.bounds = {**simulator.heuristics, "optimum": optimal_heuristic(optimum)}, {}
+    records = evaluate(simulator, ["optimum", "fifo"], None, 200, seed=3).records
+    costs = {name: -np.array([record["return"] for record in of]) for name, of in records.items()}
+    error = costs["optimum"].std() / np.sqrt(200)
+    assert costs["optimum"].mean() == pytest.approx(optimum.solution.horizon_cost / 4.0, abs=4 * error)
+    error = costs["fifo"].std() / np.sqrt(200)
+    assert costs["fifo"].mean() == pytest.approx(cycle_time_at_once(4.0, 8), abs=4 * error + 0.005)
+    assert error < 0.01 * costs["fifo"].mean()
+
+
 def test_one_server_does_both_tasks_of_a_fork_as_one_service():
     """M/G/1 with the sum of two exponentials (Pollaczek and Khinchine): a case begun is worth most when finished."""
     a, b, rate = 0.5, 0.8, 0.5
@@ -172,6 +212,7 @@ def test_played_in_the_simulator_the_optimum_costs_what_was_computed():
         ({"flow": {"xor": [{"p": 1.0, "branch": {"task": "A"}}]}}, "nothing nested or random"),
         ({"flow": {"start": [{"p": 1, "activity": "A"}], "next": {"A": [{"p": 1, "activity": None}]}}}, "flow: "),
         ({"working_hours": {"R": [{"days": ["Monday"], "from": "09:00", "to": "17:00"}]}}, "always on duty"),
+        ({"batches": [{"activity": "A", "size": 2}]}, "batches without longest that policies begin"),
         ({"arrivals": {"process": "poisson", "rate": 1.5}}, "can hardly carry"),
     ],
 )

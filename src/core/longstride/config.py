@@ -73,8 +73,8 @@ def _plain(value: Any) -> Any:
 LOG_LIMITS = tuple(name for name in Config.model_fields if name.startswith("log_max_"))
 """What reading an event log may take."""
 
-AIMS = ("due", "cost", "target", "main_metric", "class_weights")
-"""Settings that say what a process is measured by; with OBJECTIVE they belong to the policy of a run."""
+AIMS = ("due", "cost", "target", "main_metric", "class_weights", "batch_start")
+"""Settings that say what a process is measured by and what is decided; with OBJECTIVE they belong to a run's policy."""
 
 PROCESS_OPTIONS = (
     *("scenario", "event_log", "log_columns", "log_arrivals", "classes", "log_tolerance", "policy_prior", *AIMS),

@@ -137,7 +137,10 @@ def test_weights_of_one_leave_every_reward_to_the_bit():
     assert ProcessSimulator(same).main_metric == "mean_cycle_time"
 
 
-@pytest.mark.parametrize("more", [{}, {"batches": [{"activity": "B", "size": 3, "longest": 9.0}]}])
+BATCH = {"activity": "B", "size": 3, "longest": 9.0}
+
+
+@pytest.mark.parametrize("more", [{}, {"batches": [BATCH]}, {"batches": [{**BATCH, "start": "policy"}]}])
 def test_sums_of_weights_follow_the_cases_of_the_state_with_delays_and_batches(more):
     delays = [{"activity": "B", "distribution": "exponential", "mean": 4.0}]
     made = classes(delays=delays, horizon={"value": 300.0}, **more)

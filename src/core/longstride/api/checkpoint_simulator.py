@@ -79,14 +79,14 @@ def names_simulator(settings: Settings) -> bool:
 
 
 def refuse_aims(settings: Settings, process: str) -> None:
-    """Check that no flag changes what a process is measured by, of which ``process`` keeps its own.
+    """Check that no flag changes what a process is measured by or what is decided: ``process`` keeps its own.
 
     Raises:
         UserError: one does.
     """
     for name in ("objective", *AIMS):
         if settings.is_flag(name):
-            raise UserError(f"{flag_of(name)}: {process} keeps its own aims; leave this out.")
+            raise UserError(f"{flag_of(name)}: {process} keeps its own; leave this out.")
 
 
 def source_of_checkpoint(metadata: dict[str, Any], checkpoint: Path) -> dict[str, Any]:

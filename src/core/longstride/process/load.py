@@ -72,6 +72,7 @@ def make_process(
     target: str = "",
     main_metric: str = "",
     class_weights: str = "",
+    batch_start: str = "",
     classes: str = "",
     say: Say | None = None,
     **log_options: Any,
@@ -91,6 +92,7 @@ def make_process(
         target: a promise, such as ``"95% within 10 days"``.
         main_metric: metric that chooses the best policy; empty for that of the objective.
         class_weights: how often a case of a class counts, such as ``"gold=3"``.
+        batch_start: ``"ready"`` or ``"policy"``, when batches begin; empty for what the scenario says.
         classes: column of the log whose values are classes of cases, or ``"auto"``; empty for none.
         say: prints lines about steps that take longer than some seconds; None for none.
         log_options: settings of :func:`log_reading`.
@@ -112,7 +114,7 @@ def make_process(
     if event_log or log_tolerance != _TOLERANCE:  # else a file keeps its own
         made = with_tolerance(made, log_tolerance)
     of_log = {*origin.log.resources, *origin.log.activities} if origin.log else ()
-    made = with_aims(made, due, cost, target, main_metric, class_weights, read_column, of_log)
+    made = with_aims(made, due, cost, target, main_metric, class_weights, batch_start, read_column, of_log)
     return with_hooks(made, RULE if policy_prior == AUTO else policy_prior, origin, is_open=policy_prior == AUTO)
 
 

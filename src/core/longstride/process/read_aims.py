@@ -1,4 +1,4 @@
-"""Reads due dates, costs and targets in the words of settings: ``5 days``, ``40``, ``95% within 10 days``."""
+"""Reads what settings say about a process: ``5 days``, ``40``, ``95% within 10 days``, who begins batches."""
 
 import csv
 import math
@@ -42,10 +42,11 @@ def with_aims(
     target: str = "",
     main_metric: str = "",
     class_weights: str = "",
+    batch_start: str = "",
     read_column: ReadColumn | None = None,
     of_log: Collection[str] = (),
 ) -> Scenario:
-    """Return a scenario with the aims that settings name; those that are empty stay as they are.
+    """Return a scenario with the aims and the start of batches that settings name; what is empty stays as it is.
 
     Args:
         scenario: scenario to change.
@@ -54,6 +55,7 @@ def with_aims(
         target: ``95% within 10 days``.
         main_metric: name of a metric.
         class_weights: ``gold=3``, how often a case of a class counts.
+        batch_start: ``ready`` or ``policy``, when batches begin.
         read_column: returns the allowances in a column of the event log, hours, in the order of its cases' first
             starts, and the classes of these cases; None without a log.
         of_log: names of the log's people and activities, whose costs may stand in a file although mining has left
@@ -63,6 +65,8 @@ def with_aims(
         UserError: a text is something else, or does not fit the scenario.
     """
     given: dict[str, Any] = {}
+    if batch_start:
+        scenario = with_batch_start(scenario, batch_start)
     if due:
         given["due"] = _due(scenario, due, read_column)
     if cost:
@@ -74,6 +78,17 @@ def with_aims(
     if class_weights:
         given["class_weights"] = _weights(scenario, class_weights)
     return changed(scenario, given) if given else scenario
+
+
+def with_batch_start(scenario: Scenario, start: str) -> Scenario:
+    """Return a scenario whose batches begin when they are ``ready``, or when the ``policy`` begins them.
+
+    Raises:
+        UserError: the scenario has no batches.
+    """
+    if not scenario.batches:
+        raise UserError(f"BATCH_START is {start!r}, but {scenario.name} has no batches; leave it out.")
+    return scenario.model_copy(update={"batches": [b.model_copy(update={"start": start}) for b in scenario.batches]})
 
 
 def changed(scenario: Scenario, aims: dict[str, Any]) -> Scenario:

@@ -14,6 +14,7 @@ from longstride.process.kernel.parameters import Parameters, as_record, build_pa
 from longstride.process.kernel.state import CASES_FULL, OPEN_CASES_FULL, WAITING_FULL, state_dtype
 from longstride.process.scenario.routing import build_routing
 from longstride.process.scenario.scenario import Scenario
+from longstride.process.scenario.schema import Batch
 from longstride.simulators.simulator import Function, Simulator
 from longstride.simulators.spaces import Discrete
 
@@ -23,10 +24,11 @@ class ProcessSimulator(Simulator):
 
     Actions: the possible (activity, resource) pairs, activity by activity, then ``postpone``. A pair gives the head of
     the activity's queue to the resource; postpone waits for the first later event that leaves a feasible pair.
-    Reward: minus the integral of the number of open cases since the last step, divided by the expected number of
-    cases. So an episode's return is minus its mean cycle time, up to the randomness in the number of arrivals. If the
-    scenario has external delays, only cases with a task that waits for a resource or is served count. The aims of the
-    scenario may weigh other quantities in place of the open cases.
+    Reward: minus the integral of the number of open cases since the last step, divided by the expected number of cases.
+    So an episode's return is minus its mean cycle time, up to the randomness in the number of arrivals. A batch is
+    begun with the tasks that have gathered, if the scenario leaves its start to policies. If the scenario has external
+    delays, only cases with a task that waits for a resource or is served count. The aims of the scenario may weigh
+    other quantities in place of the open cases.
 
     Attributes:
         scenario: checked scenario that is simulated.
@@ -57,18 +59,19 @@ class ProcessSimulator(Simulator):
         self.observation_size = pairs + 2 * resources + 3 * len(scenario.activities) + 2
         if scenario.has_clock:
             self.observation_size += resources + 4
+        self.observation_size += int(parameters.batch_by_policy.sum())
         if parameters.watches:
             self.observation_size += len(scenario.activities) + 1
         self.max_steps = self.sizes.max_steps
         self.expected_steps = max(1, round(self.sizes.expected_tasks))
         routing = build_routing(scenario.flow, scenario.activities)
         oldest = {"serves_oldest": np.array(int(policy_prior.serves_oldest(prior)))}
-        self.parameters = as_record(parameters, figures.pair_figures(parameters, routing) | oldest)[0]
+        self.parameters = as_record(parameters, figures.pair_figures(parameters, routing, scenario.on_duty) | oldest)[0]
         self.initial_logits = policy_prior.initial_logits(parameters, routing, prior)
         self.initial_feature_weights = policy_prior.feature_weights(parameters, routing, prior)
         self.action_feature_size = len(self.initial_feature_weights)
-        self.summary_size, self.description_size = summary.SIZE, figures.SIZE
-        self.initial_description_weights = figures.initial_weights(prior)
+        self.initial_description_weights = figures.initial_weights(prior, bool(parameters.starts_batches))
+        self.summary_size, self.description_size = summary.SIZE, len(self.initial_description_weights)
         self.expected_actions = figures.expected_actions(parameters, self.sizes, routing, scenario.on_duty)
         self.mean_interval = scenario.horizon.value / self.sizes.expected_cases
         self.state_dtype = state_dtype(parameters, self.sizes)
@@ -87,6 +90,10 @@ class ProcessSimulator(Simulator):
             self.heuristics = {**self.heuristics, "edd": heuristics.earliest_due_date}
         if len(set(parameters.class_weight)) > 1:  # else it is spt
             self.heuristics = {**self.heuristics, "wspt": heuristics.weighted_shortest_processing_time}
+        if parameters.starts_batches:
+            self.heuristics = {**self.heuristics, "full_batches": heuristics.full_batches}
+            if np.isfinite(parameters.batch_longest[parameters.batch_by_policy > 0]).any():  # else it is the same
+                self.heuristics = {**self.heuristics, "ready_batches": heuristics.ready_batches}
 
     @staticmethod
     def action_mask(state: Any, parameters: Parameters, mask: np.ndarray) -> None:
@@ -129,6 +136,7 @@ class ProcessSimulator(Simulator):
         queue's head in mean service times) and queue length; log(1 + open cases) and open cases, without those in an
         external delay. With due dates or a target, then for each activity the time t that the case at the queue's head
         has left in mean service times, as log(1 + t), or as -log(1 - t) if it is past, and log(1 + late open cases).
+        For each activity whose batches policies begin, the share of a batch that has gathered since the last full one.
         If the hour matters, then whether each resource is on duty, and sine and cosine of the hour of
         the day and of the week.
         """
@@ -165,6 +173,11 @@ class ProcessSimulator(Simulator):
                     observation[k + a] = math.copysign(math.log1p(abs(left)), left)
             observation[k + activities] = math.log1p(state.late_open)
             k += activities + 1
+        if p.starts_batches:
+            for a in range(activities):
+                if p.batch_by_policy[a]:
+                    observation[k] = state.gathered[a] / p.batch_size[a]
+                    k += 1
         if k < len(observation):
             for r in range(resources):
                 observation[k + r] = state.on_duty[r]
@@ -196,8 +209,9 @@ class ProcessSimulator(Simulator):
 
     def description(self) -> dict[str, Any]:
         """Return the contract's description with the scenario's name and a digest of its content."""
+        unbatched: dict[str, Any] = {} if self.scenario.policy_starts_batches else {"batches": {"__all__": {"start"}}}
         leave = set() if self.scenario.has_leave else {"begins", "absences", "holidays"}  # files without them
-        unused: dict[str, Any] = dict.fromkeys(leave | {"logged"}, True)
+        unused = unbatched | dict.fromkeys(leave | {"logged"}, True)
         if not self.parameters["counts"]:
             unused["aims"] = True
         elif not self.scenario.classes:  # files without them
@@ -211,6 +225,8 @@ def _labels(scenario: Scenario, parameters: Parameters, weights: np.ndarray, pri
     """Return the names of observations, actions and action features, in the order in which they are written."""
     second = "serves the oldest case" if policy_prior.serves_oldest(prior) else "the same where negative"
     activities, resources = scenario.activities, scenario.resources
+    of_batches = ["tasks too few to begin a batch", "missing share of a batch"] if parameters.starts_batches else []
+    usual = len(weights) - len(of_batches)
     indices = zip(parameters.pair_activity.tolist(), parameters.pair_resource.tolist(), strict=True)
     pairs = [(activities[a], resources[r]) for a, r in indices]
     observation = [f"{resource} works on {activity}" for activity, resource in pairs]
@@ -222,11 +238,18 @@ def _labels(scenario: Scenario, parameters: Parameters, weights: np.ndarray, pri
     if parameters.watches:
         observation += [f"signed log(1 + time left in mean service times) of {activity}" for activity in activities]
         observation += ["log(1 + late open cases)"]
+    observation += [f"share of a batch of {batch.activity} that gathers" for batch in _begun_by_policies(scenario)]
     if scenario.has_clock:
         observation += [f"{resource} is on duty" for resource in resources]
         observation += [f"{curve} of the {period}" for period in ("day", "week") for curve in ("sine", "cosine")]
     return {
         "observation": observation,
         "action": [*(f"{resource} does {activity}" for activity, resource in pairs), "postpone"],
-        "features": ["log of queue over own service time", second, "branches behind"][: len(weights)],
+        "features": [*["log of queue over own service time", second, "branches behind"][:usual], *of_batches],
     }
+
+
+def _begun_by_policies(scenario: Scenario) -> list[Batch]:
+    """Return the batches that policies begin, in the order of the activities."""
+    own = (batch for batch in scenario.batches if batch.start == "policy")
+    return sorted(own, key=lambda batch: scenario.activities.index(batch.activity))

@@ -1,5 +1,7 @@
 """Settings of the simulator."""
 
+from typing import Literal
+
 from pydantic import BaseModel, Field, JsonValue
 
 from longstride.setting_groups.fields import FIELDS
@@ -50,3 +52,7 @@ class Simulation(BaseModel):
     """How often a case of a class counts in OBJECTIVE, for a process with classes of cases. "gold=3" counts each hour
     of a gold case three times, "gold=3, other=2" those of the other classes twice; "" for the weights of the scenario,
     once without any."""
+
+    batch_start: Literal["", "ready", "policy"] = ""
+    """When a batch of a process begins. "ready": when it is full, or has waited as long as in the log; "policy": when
+    the policy begins it, with the tasks that wait; "" for what the scenario says."""

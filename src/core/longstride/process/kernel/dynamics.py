@@ -242,6 +242,8 @@ def assign(state, p, pair):  # type: ignore[no-untyped-def]
     if p.has_delays:
         serve(state, state.slot_case[slot])
     if p.has_batches:
+        if state.gathered[activity] > 0 and state.gather_head[activity] == slot:
+            state.gathered[activity] = 0  # a policy begins the batch that gathers
         member = state.work_member[resource] = state.slot_member[slot]
         while member != NONE:
             serve(state, state.slot_case[member])

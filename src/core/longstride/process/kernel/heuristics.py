@@ -1,4 +1,4 @@
-"""Heuristics: the usual rules of assignment; none postpones while a pair is feasible.
+"""Heuristics: the usual rules of assignment; none postpones while a pair is feasible, except for a batch.
 
 Each takes the state record, the parameters, the mask bool[P + 1] and a generator, and returns an action, int64.
 """
@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numba import njit
 
-from longstride.process.kernel.queues import ahead_by_priority
+from longstride.process.kernel.queues import ahead_by_priority, only_ready
 
 NO_CASE = np.int64(2**62)
 
@@ -94,8 +94,23 @@ def first_in_first_out(state, p, mask, rng):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def logged(state, p, mask, rng):  # type: ignore[no-untyped-def]
-    """Serve the oldest case; choose its resource in proportion to the resource's events of this activity in the log."""
-    return _serve_oldest(state, p, mask, rng, True)
+    """Serve the oldest case; choose its resource in proportion to the resource's events of this activity in the log.
+
+    Batches begin when they are ready.
+    """
+    return _serve_oldest(state, p, only_ready(state, p, mask, True) if p.starts_batches else mask, rng, True)
+
+
+@njit(nogil=True)
+def full_batches(state, p, mask, rng):  # type: ignore[no-untyped-def]
+    """Serve the oldest case, but begin a batch only when it is full."""
+    return _serve_oldest(state, p, only_ready(state, p, mask, False), rng, False)
+
+
+@njit(nogil=True)
+def ready_batches(state, p, mask, rng):  # type: ignore[no-untyped-def]
+    """Serve the oldest case, but begin a batch only when it is ready: full, or its first task has waited enough."""
+    return _serve_oldest(state, p, only_ready(state, p, mask, True), rng, False)
 
 
 @njit(nogil=True)

@@ -89,6 +89,8 @@ class Parameters(NamedTuple):
     has_batches: int  # 1 if some activities are done in batches
     batch_size: np.ndarray  # int64[A], tasks of a full batch, 1 for activities without
     batch_longest: np.ndarray  # float64[A], longest time that the first task of a batch waits for others
+    starts_batches: int  # 1 if policies decide when some batches begin
+    batch_by_policy: np.ndarray  # int64[A], 1 for the activities of these batches
     has_rosters: int  # 1 if duty is drawn day by day, and for all resources
     pause: int  # 1 if a task rests while its resource is off duty
     roster_first: np.ndarray  # int64[7 R + 1], first plan of each resource and weekday

@@ -13,6 +13,7 @@ work of a case (cases that are nearly done go first). Further figures are the ac
 import numpy as np
 
 from longstride.process.kernel.aims.case_classes import activity_weights
+from longstride.process.kernel.pairs import batches
 from longstride.process.kernel.parameters import Parameters
 from longstride.process.scenario.routing import Routing
 
@@ -38,8 +39,12 @@ def serves_oldest(prior: str) -> bool:
 
 
 def feature_weights(p: Parameters, routing: Routing, prior: str = RULE) -> np.ndarray:
-    """Return float32[F], the initial weights of the action features; F is 2 for a flow without joins."""
-    weights = np.array(FEATURE_WEIGHTS if routing.joins else FEATURE_WEIGHTS[:2], np.float32)
+    """Return float32[F], the initial weights of the action features.
+
+    F is 2 for a flow without joins, and 2 more if policies begin batches.
+    """
+    of_batches = batches.WEIGHTS if p.starts_batches else ()
+    weights = np.array([*(FEATURE_WEIGHTS if routing.joins else FEATURE_WEIGHTS[:2]), *of_batches], np.float32)
     if prior != RULE:
         weights[:] = 0.0
     if serves_oldest(prior):

@@ -2,9 +2,10 @@
 
 A batch is one entry of its activity's queue. Its first task has the entry's slot, and the others follow in
 ``slot_member``. Tasks gather until the batch has its size, or until the first has waited for the longest time; a timer
-with the node ``FLUSH`` tells that. Gathering is no waiting for people. An entry of a case with a higher priority goes
-before those with a lower one; that of a batch is its first task's. Functions work on ``state``, the record of
-``state.py``, and ``p``, the record of ``parameters.py``.
+with the node ``FLUSH`` tells that. Gathering is no waiting for people. If policies decide when batches begin, tasks
+gather in an entry of the queue: they wait for people, and the timer is only a moment to decide at. An entry of a case
+with a higher priority goes before those with a lower one; that of a batch is its first task's. Functions work on
+``state``, the record of ``state.py``, and ``p``, the record of ``parameters.py``.
 """
 
 import numpy as np
@@ -103,18 +104,35 @@ def serve(state, case):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _gather(state, p, activity, slot):  # type: ignore[no-untyped-def]
-    """Add a task to the batch of an activity; a batch of full size joins the queue."""
+    """Add a task to the batch of an activity; a batch joins the queue at full size, or at once for a policy."""
+    by_policy = p.batch_by_policy[activity] != 0
     if state.gathered[activity] == 0:
         state.gather_head[activity] = slot
         due = state.time + p.batch_longest[activity]
         if due < p.horizon and not set_timer(state, due, activity, FLUSH, np.uint64(0)):
             state.overflow = WAITING_FULL
+        if by_policy:
+            _append(state, p, activity, slot)
     else:
         state.slot_member[state.gather_tail[activity]] = slot
+        if by_policy:
+            _join(state, p, slot)
     state.gather_tail[activity] = slot
     state.gathered[activity] += 1
     if state.gathered[activity] == p.batch_size[activity]:
-        _release(state, p, activity)
+        if by_policy:
+            state.gathered[activity] = 0
+        else:
+            _release(state, p, activity)
+
+
+@njit(nogil=True)
+def _join(state, p, slot):  # type: ignore[no-untyped-def]
+    """Count a task that waits behind the first one of its batch."""
+    state.waiting_more += 1
+    if p.weighs:
+        add_waiting(state, p, state.slot_case[slot], 1.0)
+    _activate(state, p, state.slot_case[slot])
 
 
 @njit(nogil=True)
@@ -127,17 +145,36 @@ def _release(state, p, activity):  # type: ignore[no-untyped-def]
     slot = state.slot_member[head]
     while slot != NONE:
         state.slot_enabled[slot] = state.time
-        state.waiting_more += 1
-        if p.weighs:
-            add_waiting(state, p, state.slot_case[slot], 1.0)
-        _activate(state, p, state.slot_case[slot])
+        _join(state, p, slot)
         slot = state.slot_member[slot]
 
 
 @njit(nogil=True)
 def flush(state, p, activity):  # type: ignore[no-untyped-def]
-    """Release a batch whose first task has waited for the longest time."""
-    if state.gathered[activity] > 0:
+    """Release a batch whose first task has waited for the longest time, unless policies decide when it begins."""
+    if state.gathered[activity] > 0 and not p.batch_by_policy[activity]:
         began = state.slot_enabled[state.gather_head[activity]]
         if began + p.batch_longest[activity] <= state.time:
             _release(state, p, activity)
+
+
+@njit(nogil=True)
+def tasks_at_head(state, p, activity):  # type: ignore[no-untyped-def]
+    """Return the number of tasks of the head of a queue that policies begin."""
+    gathers = state.gathered[activity] > 0 and state.gather_head[activity] == state.queue_head[activity]
+    return state.gathered[activity] if gathers else p.batch_size[activity]
+
+
+@njit(nogil=True)
+def only_ready(state, p, mask, in_time):  # type: ignore[no-untyped-def]
+    """Return bool[P + 1], the mask without the batches that are not full.
+
+    With ``in_time`` it keeps those whose first task has waited for the longest time.
+    """
+    ready = mask.copy()
+    for a in range(len(state.queue_length)):
+        if p.batch_by_policy[a] and state.queue_length[a] > 0 and tasks_at_head(state, p, a) < p.batch_size[a]:
+            began = state.slot_enabled[state.queue_head[a]]
+            if not (in_time and began + p.batch_longest[a] <= state.time):
+                ready[p.activity_pairs[a] : p.activity_pairs[a + 1]] = False
+    return ready

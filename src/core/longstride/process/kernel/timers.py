@@ -44,10 +44,18 @@ def clock_arrays(weights: Sequence[float] | None, hour: float) -> dict[str, Any]
 def batch_arrays(batches: Sequence[Batch], activities: Sequence[str]) -> dict[str, Any]:
     """Return the parameters' fields ``has_batches`` and ``batch...``."""
     size, longest = np.ones(len(activities), np.int64), np.full(len(activities), math.inf)
+    by_policy = np.zeros(len(activities), np.int64)
     for batch in batches:
         a = places(activities)[batch.activity]
         size[a], longest[a] = batch.size, math.inf if batch.longest is None else batch.longest
-    return {"has_batches": int(bool(batches)), "batch_size": size, "batch_longest": longest}
+        by_policy[a] = batch.start == "policy"
+    return {
+        "has_batches": int(bool(batches)),
+        "batch_size": size,
+        "batch_longest": longest,
+        "starts_batches": int(by_policy.any()),
+        "batch_by_policy": by_policy,
+    }
 
 
 @njit(nogil=True)

@@ -1,6 +1,6 @@
 """A policy's recommendation, with its reasons in figures, as JSON values."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,7 +84,7 @@ class Reasons:
         p, scenario = simulator.parameters, simulator.scenario
         self._activities, self._people = scenario.activities, scenario.resources
         self._activity_of, self._person_of = p.pair_activity.tolist(), p.pair_resource.tolist()
-        self._service = p.pair_mean.tolist()
+        self._service, self._size = p.pair_mean.tolist(), p.batch_size.tolist()
         self._able: list[list[int]] = [[] for _ in self._activities]  # pairs of each activity, the fastest first
         for pair in np.lexsort((p.pair_mean, p.pair_activity)).tolist():
             self._able[self._activity_of[pair]].append(pair)
@@ -115,6 +115,7 @@ class Reasons:
             "person": self._people[self._person_of[pair]],
             "activity": self._activities[activity],
             "case": cases[case],
+            "together": [cases[other] for other in self._further(state, activity, int(slot))],
             "probability": probability,
             "chosen_by": chosen_by,
             "waited": float(now - state["slot_enabled"][slot]),
@@ -126,7 +127,17 @@ class Reasons:
             "free_others": free,
             "alternatives": [self._alternative(state, other) for other in others[:MOST_ALTERNATIVES]],
         }
-        return {**figures, "reason": self._sentence(figures)}
+        return {**figures, "reason": self._batch(activity, len(figures["together"])) + self._sentence(figures)}
+
+    def _further(self, state: Mapping[str, np.ndarray], activity: int, slot: int) -> Iterator[int]:
+        """Yield the cases of a batch after its first task, which has a slot."""
+        while self._size[activity] > 1 and (slot := int(state["slot_member"][slot])) >= 0:
+            yield int(state["slot_case"][slot])
+
+    def _batch(self, activity: int, further: int) -> str:
+        """Return a sentence about the tasks of a batch; nothing for an activity without batches."""
+        size = self._size[activity]
+        return f"{1 + further} of at most {size} tasks begin together. " if size > 1 else ""
 
     def _alternative(self, state: Mapping[str, np.ndarray], pair: int) -> dict[str, Any]:
         r = self._person_of[pair]

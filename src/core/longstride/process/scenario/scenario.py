@@ -144,6 +144,11 @@ class Scenario(Strict):
         return bool(self.delays or self.automatic or self.batches) or lists
 
     @property
+    def policy_starts_batches(self) -> bool:
+        """Whether policies decide when some batches begin."""
+        return any(batch.start == "policy" for batch in self.batches)
+
+    @property
     def classes(self) -> list[str]:
         """Names of the classes of cases; none if the flow has none."""
         return class_names(self.flow)

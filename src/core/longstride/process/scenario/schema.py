@@ -64,12 +64,14 @@ class DutyPlan(Strict):
 class Batch(Strict):
     """An activity whose tasks one person does together, in one service time.
 
-    A batch is ready if it has ``size`` tasks, or if its first task has waited for the time ``longest``.
+    A batch is ready if it has ``size`` tasks, or if its first task has waited for the time ``longest``. It begins when
+    it is ready and a person is free, or with ``start`` "policy" whenever a policy begins it with the tasks that wait.
     """
 
     activity: str
     size: int = Field(ge=2)
     longest: float | None = Field(default=None, gt=0)
+    start: Literal["ready", "policy"] = "ready"
 
 
 class Waiting(Strict):

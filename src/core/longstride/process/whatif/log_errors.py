@@ -10,6 +10,7 @@ from longstride.errors import UserError
 from longstride.process.event_logs.event_log import EventLog
 from longstride.process.load import LOG_SETTINGS, read_classified_log, reading_of
 from longstride.process.mining.mine_scenario import mine_scenario
+from longstride.process.read_aims import with_batch_start
 from longstride.process.resamples.play import Resampling, play_resamples, why_not
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.scenario_file import scenario_content
@@ -54,7 +55,8 @@ def log_of_run(settings: Settings, checkpoint: Path, scenario: Scenario, say: Sa
     say(f"Reading and mining {path.name} again.")
     log = read_classified_log(path, columns, reading_of(config), config.classes)
     mined = mine_scenario(log, name=scenario.name, arrivals=config.log_arrivals).scenario
-    if scenario_content(mined) != scenario_content(scenario.model_copy(update={"logged": None})):
+    mine = scenario.model_copy(update={"logged": None})
+    if scenario_content(mined) != scenario_content(with_batch_start(mine, "ready") if mine.batches else mine):
         raise UserError(
             f"--event-log {path}: the process of {checkpoint} was mined from another log, by other settings or by "
             "another version; leave the flag out."

@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from longstride.process.kernel.heuristics import NO_CASE
+from longstride.process.kernel.pairs import batches
 from longstride.process.kernel.service_times import mean_residual
 
 _MOST_TASKS = 16
@@ -26,10 +27,12 @@ def action_features(state, p, mask, features):  # type: ignore[no-untyped-def]
     objective weighs costs, both contain them as times. Feature
     1 is feature 0 if that is negative: another resource is expected to finish sooner, although it is not free now. With
     a prior that serves the oldest case, feature 1 is 1 for the pairs that do, else 0.
-    Feature 2 exists if cases have parallel branches; see :func:`branches_behind`. ``mask`` is bool[P + 1], the feasible
-    pairs and postpone; ``features`` is float32[P + 1, 2 or 3], zeros that are overwritten for feasible pairs.
+    Feature 2 exists if cases have parallel branches; see :func:`branches_behind`. The last two exist if policies begin
+    batches; see :func:`longstride.process.kernel.pairs.batches.describe_batch`. ``mask`` is bool[P + 1], the feasible
+    pairs and postpone; ``features`` is float32[P + 1, 2 to 5], zeros that are overwritten for feasible pairs.
     """
     oldest = oldest_case(state, p, mask) if p.serves_oldest else NO_CASE
+    usual = features.shape[1] - (batches.SIZE if p.starts_batches else 0)
     for a in range(len(state.queue_length)):
         relief = behind = -1.0
         waits = np.float32(1.0 if oldest < NO_CASE and oldest_of(state, a) == oldest else 0.0)
@@ -41,8 +44,10 @@ def action_features(state, p, mask, features):  # type: ignore[no-untyped-def]
                 slack = math.log(max(relief, 1e-300) / p.pair_price[pair])
                 features[pair, 0] = min(max(slack, -3.0), 3.0)
                 features[pair, 1] = waits if p.serves_oldest else min(features[pair, 0], np.float32(0.0))
-                if features.shape[1] > 2:
+                if usual > 2:
                     features[pair, 2] = behind
+                if p.starts_batches:
+                    batches.describe_batch(state, p, pair, features[pair, usual:])
 
 
 @njit(nogil=True)

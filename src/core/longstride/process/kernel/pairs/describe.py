@@ -10,6 +10,7 @@ import math
 import numpy as np
 from numba import njit
 
+from longstride.process.kernel.pairs import batches
 from longstride.process.kernel.pairs.action_features import branches_behind, time_to_serve
 from longstride.process.kernel.pairs.figures import (
     ABLE,
@@ -38,7 +39,8 @@ from longstride.process.kernel.pairs.figures import (
 def describe_actions(state, p, ids, descriptions):  # type: ignore[no-untyped-def]
     """Write ids, int32[P + 1], and descriptions, float32[P + 1, SIZE], of the feasible pairs in their order.
 
-    Postpone comes last. Returns their number.
+    If policies begin batches, descriptions have the figures of ``batches.py`` at the end. Postpone comes last. Returns
+    their number.
     """
     count, best_slack = 0, -3.0
     for a in range(len(state.queue_length)):
@@ -50,13 +52,15 @@ def describe_actions(state, p, ids, descriptions):  # type: ignore[no-untyped-de
             if state.available[p.pair_resource[pair]]:
                 ids[count] = pair
                 _describe_person(state, p, pair, descriptions[count])
+                if p.starts_batches:
+                    batches.describe_batch(state, p, pair, descriptions[count, SIZE:])
                 count += 1
         _describe_task(state, p, a, free, descriptions[first:count])
         _describe_choice(state, p, a, ids[first:count], descriptions[first:count])
         for row in range(first, count):
             best_slack = max(best_slack, descriptions[row, SLACK])
     ids[count] = len(p.pair_mean)
-    for k in range(SIZE):
+    for k in range(descriptions.shape[1]):
         descriptions[count, k] = 0.0
     descriptions[count, IS_POSTPONE], descriptions[count, BEST_SLACK] = 1.0, best_slack
     return count + 1

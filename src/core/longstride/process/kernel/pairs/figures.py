@@ -6,6 +6,7 @@ depends on the order of people or activities.
 
 import numpy as np
 
+from longstride.process.kernel.pairs import batches
 from longstride.process.kernel.parameters import Parameters
 from longstride.process.kernel.policy_prior import (
     FEATURE_WEIGHTS,
@@ -31,15 +32,17 @@ _OLDEST, _NEVER = 30.0, -100.0
 """Weights of the logarithm of a case's age, and of postpone, in priors that never postpone."""
 
 
-def pair_figures(p: Parameters, routing: Routing) -> dict[str, np.ndarray]:
+def pair_figures(p: Parameters, routing: Routing, on_duty: float = 1.0) -> dict[str, np.ndarray]:
     """Return further fields of the parameters: P pairs, A activities, R resources; times in units of ``service_unit``.
 
     They are ``pair_rule`` float64[P, 3], the constant figures of the rule; ``pair_log`` float64[P], the logarithm of
     the mean service time; ``work_ahead`` float64[A], the expected work from each activity to the end of a case;
     ``activity_share`` float64[A], the mean service time over the number of able people; ``able`` float64[A], that
-    number; ``skills`` float64[R], the number of pairs of each resource; ``people`` float64, R; and ``resource_pairs``
-    int64[P], the pairs by resource, those of resource r from ``resource_first[r]`` on. The numbers are fields, and not
-    read from the sizes of arrays, because arrays may hold people who do not exist (``process/staff/team_player.py``).
+    number; ``skills`` float64[R], the number of pairs of each resource; ``people`` float64, R; ``resource_pairs``
+    int64[P], the pairs by resource, those of resource r from ``resource_first[r]`` on; and ``pair_enough`` float64[P],
+    :func:`longstride.process.kernel.pairs.batches.enough_tasks`, for people on duty a share of the time. The numbers
+    are fields, and not read from the sizes of arrays, because arrays may hold people who do not exist
+    (``process/staff/team_player.py``).
     """
     slower, own, ahead = fixed_figures(p, routing)
     counts = np.bincount(p.pair_activity, minlength=len(p.activity_pairs) - 1)
@@ -55,15 +58,17 @@ def pair_figures(p: Parameters, routing: Routing) -> dict[str, np.ndarray]:
         "skills": np.diff(p.resource_first).astype(np.float64),
         "people": np.float64(len(p.on_duty_at_start)),
         "resource_pairs": np.argsort(p.pair_resource, kind="stable").astype(np.int64),
+        "pair_enough": batches.enough_tasks(p, routing, on_duty),
     }
 
 
-def initial_weights(prior: str = RULE) -> np.ndarray:
+def initial_weights(prior: str = RULE, starts_batches: bool = False) -> np.ndarray:
     """Return float32[SIZE], a prior of :mod:`longstride.process.kernel.policy_prior` as weights of a description.
 
-    Descriptions do not contain the logged habits, so ``logged`` has the weights of ``fifo``.
+    If policies begin batches, the weights of the figures of ``batches.py`` are at the end. Descriptions do not contain
+    the logged habits, so ``logged`` has the weights of ``fifo``.
     """
-    weights = np.zeros(SIZE, np.float32)
+    weights = np.zeros(SIZE + starts_batches * batches.SIZE, np.float32)
     if prior != RULE:
         weights[[SLOWER_THAN_FASTEST, CASE_AGE]] = (-1.0, _OLDEST) if prior != SPT else (0.0, 0.0)
         weights[[SERVICE, IS_POSTPONE]] = (-SHARP if prior == SPT else 0.0), _NEVER
@@ -71,6 +76,7 @@ def initial_weights(prior: str = RULE) -> np.ndarray:
     weights[[SLOWER_THAN_FASTEST, SLOWER_THAN_OWN, WORK_AHEAD]] = WEIGHTS
     weights[[SLACK, NEGATIVE_SLACK, BEHIND]] = FEATURE_WEIGHTS
     weights[IS_POSTPONE] = POSTPONE
+    weights[SIZE:] = batches.WEIGHTS[: len(weights) - SIZE]
     return weights
 
 

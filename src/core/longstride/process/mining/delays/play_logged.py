@@ -42,7 +42,11 @@ class PlayedEvents(NamedTuple):
 
 
 def as_long_record(parameters: Parameters) -> np.ndarray:
-    """Return parameters as a record of one of few layouts, so that logs of one process share a compiled kernel."""
+    """Return parameters as a record of one of few layouts, so that logs of one process share a compiled kernel.
+
+    Batches begin as in the log, which no policy decides.
+    """
+    parameters = parameters._replace(starts_batches=0, batch_by_policy=np.zeros_like(parameters.batch_by_policy))
     fields: dict[str, Any] = {name: _longer(name, value) for name, value in parameters._asdict().items()}
     return as_record(Parameters(**fields))
 

@@ -22,6 +22,7 @@ class Alternative(BaseModel):
 class Assignment(Choice):
     """A feasible assignment with its reasons; times are in time_unit."""
 
+    together: list[str] = Field(description="further cases of the batch, which begin with it")
     probability: float = Field(description="of this choice under the policy")
     chosen_by: list[str] = Field(description="heuristics that choose it, too")
     waited: float = Field(description="since the task began to wait")
