@@ -169,9 +169,9 @@ LOG_MAX_SECONDS = 60.0
 # from 1,000 described actions on it is the default.
 POLICY_NETWORK = "mlp"
 
-# Rule from which the policy of a process starts. "rule": a rule of thumb that postpones. "fifo", "spt", "logged": like
-# these heuristics; "logged" needs a mined scenario. "auto": tries each in short episodes, and keeps the rule unless
-# another is better.
+# Rule from which the policy of a process starts. "rule": a rule of thumb that postpones. "fifo", "spt", "logged",
+# "atc": like these heuristics; "logged" needs a mined scenario, "atc" an objective with due dates. "auto": tries each
+# in short episodes, and keeps the rule unless another is better.
 POLICY_PRIOR = "auto"
 
 # Units of each hidden layer of the actor. Integer 1 .. 4096. Twice the width takes about four times as long at every

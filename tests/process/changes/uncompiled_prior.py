@@ -111,6 +111,52 @@ def test_habits_come_before_speed():
             assert p.pair_habit[action] == p.pair_habit[mask[:-1]].max()
 
 
+def promised():
+    """Return two classes with due dates at one desk; gold counts twice, and needs longer."""
+    activities = ["A · gold", "A · plain"]
+    flows = {name: {"task": a} for name, a in zip(("gold", "plain"), activities, strict=True)}
+    return scenario(
+        time_unit="abstract",
+        resources=["R"],
+        activities=activities,
+        arrivals={"process": "poisson", "rate": 0.6},
+        horizon={"value": 400.0},
+        service=[service(a, "R", "exponential", mean=mean) for a, mean in zip(activities, (2.0, 1.0), strict=True)],
+        flow={"classes": [{"name": name, "p": 0.5, "flow": flow} for name, flow in flows.items()]},
+        aims={
+            "objective": {"tardiness": 3.0, "cycle_time": 1.0},
+            "class_weights": {"gold": 2.0},
+            "due": {"by_class": {"gold": {"after": 6.0}, "plain": {"after": 1.5}}},
+        },
+    )
+
+
+def test_the_urgency_of_a_case_is_its_apparent_tardiness_cost():
+    compared, rng = set(), np.random.default_rng(1)
+    for state, p, mask, action in chosen(promised(), "atc", 400):
+        urgencies = {}
+        for pair in np.flatnonzero(mask[:-1]):
+            case = state.slot_case[state.queue_head[p.pair_activity[pair]]]
+            gold = p.pair_mean[pair] == 2.0
+            spare = max(state.arrival_time[case] + (6.0 if gold else 1.5) - state.time - p.pair_mean[pair], 0.0) / 1.5
+            urgencies[pair] = (2.0 if gold else 1.0) / p.pair_mean[pair] * (1.0 + 3.0 * np.exp(-spare)) / 4.0
+            assert np.exp(heuristics.urgency(state, p, pair)) == pytest.approx(1.5 * urgencies[pair])
+        if len(urgencies) == 2:
+            # of equal ones, such as two late cases, either may go first
+            assert urgencies[action] == pytest.approx(max(urgencies.values()), rel=1e-6)
+            if abs(urgencies[0] - urgencies[1]) > 1e-9:
+                assert heuristics.apparent_tardiness_cost(state, p, mask, rng) == action
+                compared.add(action)
+    assert compared == {0, 1}
+
+
+def test_only_objectives_with_due_dates_begin_with_the_rule_for_them():
+    assert not {"atc"} & ProcessSimulator(office()).heuristics.keys()
+    assert best_start(promised())[0] == "atc"
+    with pytest.raises(UserError, match="POLICY_PRIOR is 'atc', but the objective weighs no due dates"):
+        choose_prior(with_hooks(sparse(), "atc"), False, TRIAL)
+
+
 def test_the_rule_stays_as_it_was():
     own, named = ProcessSimulator(office()), ProcessSimulator(office(), policy_prior.RULE)
     assert own.initial_feature_weights.tolist() == np.float32([0.7, 6.0, -2.0]).tolist()

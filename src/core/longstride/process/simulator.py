@@ -65,8 +65,8 @@ class ProcessSimulator(Simulator):
         self.max_steps = self.sizes.max_steps
         self.expected_steps = max(1, round(self.sizes.expected_tasks))
         routing = build_routing(scenario.flow, scenario.activities)
-        oldest = {"serves_oldest": np.array(int(policy_prior.serves_oldest(prior)))}
-        self.parameters = as_record(parameters, figures.pair_figures(parameters, routing, scenario.on_duty) | oldest)[0]
+        second = {"second_feature": np.array(policy_prior.SECOND_FEATURE[prior])}
+        self.parameters = as_record(parameters, figures.pair_figures(parameters, routing, scenario.on_duty) | second)[0]
         self.initial_logits = policy_prior.initial_logits(parameters, routing, prior)
         self.initial_feature_weights = policy_prior.feature_weights(parameters, routing, prior)
         self.action_feature_size = len(self.initial_feature_weights)
@@ -88,6 +88,8 @@ class ProcessSimulator(Simulator):
             self.heuristics = {**self.heuristics, "cheapest": heuristics.cheapest}
         if scenario.aims.due is not None and scenario.aims.due.differs:
             self.heuristics = {**self.heuristics, "edd": heuristics.earliest_due_date}
+        if self.parameters["due_share"]:
+            self.heuristics = {**self.heuristics, "atc": heuristics.apparent_tardiness_cost}
         if len(set(parameters.class_weight)) > 1:  # else it is spt
             self.heuristics = {**self.heuristics, "wspt": heuristics.weighted_shortest_processing_time}
         if parameters.starts_batches:
@@ -223,7 +225,7 @@ class ProcessSimulator(Simulator):
 
 def _labels(scenario: Scenario, parameters: Parameters, weights: np.ndarray, prior: str) -> dict[str, Sequence[str]]:
     """Return the names of observations, actions and action features, in the order in which they are written."""
-    second = "serves the oldest case" if policy_prior.serves_oldest(prior) else "the same where negative"
+    second = ("the same where negative", "serves the oldest case", "urgency")[policy_prior.SECOND_FEATURE[prior]]
     activities, resources = scenario.activities, scenario.resources
     of_batches = ["tasks too few to begin a batch", "missing share of a batch"] if parameters.starts_batches else []
     usual = len(weights) - len(of_batches)

@@ -30,10 +30,10 @@ class Policy(BaseModel):
     scores each feasible action by its description, for many people and activities
     (docs/how-to/train-for-any-number-of-people.md); from 1,000 described actions on it is the default."""
 
-    policy_prior: Literal["auto", "rule", "fifo", "spt", "logged"] = "auto"
-    """Rule from which the policy of a process starts. "rule": a rule of thumb that postpones. "fifo", "spt", "logged":
-    like these heuristics; "logged" needs a mined scenario. "auto": tries each in short episodes, and keeps the rule
-    unless another is better."""
+    policy_prior: Literal["auto", "rule", "fifo", "spt", "logged", "atc"] = "auto"
+    """Rule from which the policy of a process starts. "rule": a rule of thumb that postpones. "fifo", "spt", "logged",
+    "atc": like these heuristics; "logged" needs a mined scenario, "atc" an objective with due dates. "auto": tries each
+    in short episodes, and keeps the rule unless another is better."""
 
     actor_hidden_size: int = Field(default=128, ge=1, le=4096)
     """Units of each hidden layer of the actor. Integer 1 .. 4096. Twice the width takes about four times as long at

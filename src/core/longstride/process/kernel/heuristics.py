@@ -8,9 +8,13 @@ import math
 import numpy as np
 from numba import njit
 
+from longstride.process.kernel.aims.quantities import slack
 from longstride.process.kernel.queues import ahead_by_priority, only_ready
 
 NO_CASE = np.int64(2**62)
+
+_FAR = 30.0
+"""Spare times before a due date from which a case is equally far from it, in mean service times."""
 
 
 @njit(nogil=True)
@@ -71,6 +75,33 @@ def weighted_shortest_processing_time(state, p, mask, rng):  # type: ignore[no-u
             case = state.slot_case[state.queue_head[p.pair_activity[pair]]]
             times[pair] = p.pair_mean[pair] / p.class_weight[state.case_class[case]]
     return _least(times, mask, rng)
+
+
+@njit(nogil=True)
+def apparent_tardiness_cost(state, p, mask, rng):  # type: ignore[no-untyped-def]
+    """Choose the feasible pair with the largest :func:`urgency`, uniformly among ties."""
+    figures = np.full(len(p.pair_mean), math.inf)
+    for pair in range(len(figures)):
+        if mask[pair]:
+            figures[pair] = -urgency(state, p, pair)
+    return _least(figures, mask, rng)
+
+
+@njit(nogil=True)
+def urgency(state, p, pair):  # type: ignore[no-untyped-def]
+    """Return the logarithm of what a delay of the pair's case costs over the time that the pair takes.
+
+    The apparent tardiness cost (Vepsalainen and Morton, Management Science 33, 1987): the weight of a case over its
+    service time, times exp(-s) of its tardiness, where s is the time that it can spare before its due date, beyond its
+    remaining work, in mean service times. If the objective also weighs the cycle time, that part does not wait for the
+    due date; if it weighs costs, the service time contains them as times.
+    """
+    a = p.pair_activity[pair]
+    case = state.slot_case[state.queue_head[a]]
+    spare = slack(state, p, case) / p.service_unit - p.work_ahead[a]
+    rate = 1.0 - p.due_share + p.due_share * math.exp(-min(max(spare, 0.0), _FAR))
+    delay = p.class_weight[state.case_class[case]] * rate
+    return math.log(max(delay * p.service_unit / p.pair_price[pair], 1e-300))
 
 
 @njit(nogil=True)

@@ -1,8 +1,8 @@
 """The policy prior: the preferences of an untrained policy, a rule from which learning starts.
 
-There are four priors, with the same layout but different numbers. ``fifo`` and ``spt`` are the heuristics of these
-names, with ties broken by the fastest person. ``logged`` serves the oldest case by the person whom the log shows most
-often. None of these postpones. ``rule`` is a rule of thumb that does.
+There are five priors, with the same layout but different numbers. ``fifo``, ``spt`` and ``atc`` are the heuristics of
+these names, with ties broken by the fastest person; ``atc`` is for objectives with due dates. ``logged`` serves the
+oldest case by the person whom the log shows most often. None of these postpones. ``rule`` is a rule of thumb that does.
 
 Three figures of a pair are constant: the slowness of its resource at the activity compared with the fastest resource,
 the same compared with the resource's own average (resources do what they are comparatively good at), and the remaining
@@ -26,16 +26,16 @@ POSTPONE = -9.0
 FEATURE_WEIGHTS = 0.7, 6.0, -2.0
 """Weights of the action features."""
 
-RULE, FIFO, SPT, LOGGED = "rule", "fifo", "spt", "logged"
-PRIORS = RULE, FIFO, SPT, LOGGED
+RULE, FIFO, SPT, LOGGED, ATC = "rule", "fifo", "spt", "logged", "atc"
+PRIORS = RULE, FIFO, SPT, LOGGED, ATC
 
 SHARP = 6.0
-"""Logits of the choice of a prior's heuristic; for ``spt``, factors of the logarithm of service times."""
+"""Logits of the choice of a prior's heuristic; for ``spt`` and ``atc``, factors of the logarithm of their figures."""
 
+NEGATIVE, OLDEST, URGENCY = range(3)
+"""What the second action feature shows: see :func:`longstride.process.kernel.pairs.action_features.action_features`."""
 
-def serves_oldest(prior: str) -> bool:
-    """Return whether a prior serves the oldest case, so that the second action feature marks its pairs."""
-    return prior in (FIFO, LOGGED)
+SECOND_FEATURE = {RULE: NEGATIVE, FIFO: OLDEST, SPT: NEGATIVE, LOGGED: OLDEST, ATC: URGENCY}
 
 
 def feature_weights(p: Parameters, routing: Routing, prior: str = RULE) -> np.ndarray:
@@ -47,9 +47,11 @@ def feature_weights(p: Parameters, routing: Routing, prior: str = RULE) -> np.nd
     weights = np.array([*(FEATURE_WEIGHTS if routing.joins else FEATURE_WEIGHTS[:2]), *of_batches], np.float32)
     if prior != RULE:
         weights[:] = 0.0
-    if serves_oldest(prior):
+    if SECOND_FEATURE[prior] == OLDEST:
         preferences = _preferences(p, routing, prior)
         weights[1] = SHARP + preferences.max() - preferences.min()
+    if SECOND_FEATURE[prior] == URGENCY:
+        weights[1] = SHARP
     return weights
 
 
@@ -66,6 +68,8 @@ def _preferences(p: Parameters, routing: Routing, prior: str) -> np.ndarray:
     if prior == SPT:
         times = p.pair_mean / activity_weights(p, routing)[p.pair_activity]
         return np.asarray(-SHARP * np.log(times / times.min()))
+    if prior == ATC:
+        return np.zeros(len(p.pair_mean))
     if prior == LOGGED:
         most = np.zeros(len(p.activity_pairs) - 1)
         np.maximum.at(most, p.pair_activity, p.pair_habit)

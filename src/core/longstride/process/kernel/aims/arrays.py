@@ -57,6 +57,12 @@ def weights_of(scenario: Scenario) -> list[float]:
     return [objective.get(name, 0.0) / (hour if name in TIMES else 1.0) for name in QUANTITIES]
 
 
+def due_share(weights: np.ndarray, service_unit: float) -> float:
+    """Return the share of due dates in what a delay costs, 0 .. 1; a late case costs as much as a mean service time."""
+    due = float(weights[TARDINESS] + weights[LATE] / service_unit)
+    return due / (due + float(weights[[CYCLE_TIME, WAITING]].sum())) if due else 0.0
+
+
 def pair_prices(means: np.ndarray, activity: np.ndarray, resource: np.ndarray, aims: Mapping[str, Any]) -> np.ndarray:
     """Return float64[P], the mean service time of each pair and its cost as a time: what it costs over that of waiting.
 

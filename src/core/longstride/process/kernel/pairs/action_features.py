@@ -11,8 +11,9 @@ import math
 import numpy as np
 from numba import njit
 
-from longstride.process.kernel.heuristics import NO_CASE
+from longstride.process.kernel.heuristics import NO_CASE, urgency
 from longstride.process.kernel.pairs import batches
+from longstride.process.kernel.policy_prior import OLDEST, URGENCY
 from longstride.process.kernel.service_times import mean_residual
 
 _MOST_TASKS = 16
@@ -26,12 +27,14 @@ def action_features(state, p, mask, features):  # type: ignore[no-untyped-def]
     Feature 0 is the logarithm of the time to serve the queue over the pair's own mean service time, within +-3. If the
     objective weighs costs, both contain them as times. Feature
     1 is feature 0 if that is negative: another resource is expected to finish sooner, although it is not free now. With
-    a prior that serves the oldest case, feature 1 is 1 for the pairs that do, else 0.
+    a prior that serves the oldest case, feature 1 is 1 for the pairs that do, else 0. With the prior ``atc`` it is the
+    :func:`urgency <longstride.process.kernel.heuristics.urgency>` of the pair less that of the most urgent one, <= 0.
     Feature 2 exists if cases have parallel branches; see :func:`branches_behind`. The last two exist if policies begin
     batches; see :func:`longstride.process.kernel.pairs.batches.describe_batch`. ``mask`` is bool[P + 1], the feasible
     pairs and postpone; ``features`` is float32[P + 1, 2 to 5], zeros that are overwritten for feasible pairs.
     """
-    oldest = oldest_case(state, p, mask) if p.serves_oldest else NO_CASE
+    oldest = oldest_case(state, p, mask) if p.second_feature == OLDEST else NO_CASE
+    most = most_urgent(state, p, mask) if p.second_feature == URGENCY else 0.0
     usual = features.shape[1] - (batches.SIZE if p.starts_batches else 0)
     for a in range(len(state.queue_length)):
         relief = behind = -1.0
@@ -43,7 +46,9 @@ def action_features(state, p, mask, features):  # type: ignore[no-untyped-def]
                     behind = branches_behind(state, p, a)
                 slack = math.log(max(relief, 1e-300) / p.pair_price[pair])
                 features[pair, 0] = min(max(slack, -3.0), 3.0)
-                features[pair, 1] = waits if p.serves_oldest else min(features[pair, 0], np.float32(0.0))
+                features[pair, 1] = waits if p.second_feature == OLDEST else min(features[pair, 0], np.float32(0.0))
+                if p.second_feature == URGENCY:
+                    features[pair, 1] = urgency(state, p, pair) - most
                 if usual > 2:
                     features[pair, 2] = behind
                 if p.starts_batches:
@@ -70,6 +75,16 @@ def oldest_case(state, p, mask):  # type: ignore[no-untyped-def]
                 oldest = min(oldest, oldest_of(state, a))
                 break
     return oldest
+
+
+@njit(nogil=True)
+def most_urgent(state, p, mask):  # type: ignore[no-untyped-def]
+    """Return the largest urgency of the feasible pairs; -inf if there is none."""
+    most = -math.inf
+    for pair in range(len(p.pair_mean)):
+        if mask[pair]:
+            most = max(most, urgency(state, p, pair))
+    return most
 
 
 @njit(nogil=True)

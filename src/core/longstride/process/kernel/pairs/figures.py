@@ -6,6 +6,7 @@ depends on the order of people or activities.
 
 import numpy as np
 
+from longstride.process.kernel.aims.arrays import due_share
 from longstride.process.kernel.pairs import batches
 from longstride.process.kernel.parameters import Parameters
 from longstride.process.kernel.policy_prior import (
@@ -37,6 +38,7 @@ def pair_figures(p: Parameters, routing: Routing, on_duty: float = 1.0) -> dict[
 
     They are ``pair_rule`` float64[P, 3], the constant figures of the rule; ``pair_log`` float64[P], the logarithm of
     the mean service time; ``work_ahead`` float64[A], the expected work from each activity to the end of a case;
+    ``due_share`` float64, see :func:`longstride.process.kernel.aims.arrays.due_share`;
     ``activity_share`` float64[A], the mean service time over the number of able people; ``able`` float64[A], that
     number; ``skills`` float64[R], the number of pairs of each resource; ``people`` float64, R; ``resource_pairs``
     int64[P], the pairs by resource, those of resource r from ``resource_first[r]`` on; and ``pair_enough`` float64[P],
@@ -53,6 +55,7 @@ def pair_figures(p: Parameters, routing: Routing, on_duty: float = 1.0) -> dict[
         "pair_rule": np.stack([slower, own, ahead[p.pair_activity]], axis=1),
         "pair_log": np.log(p.pair_mean / p.service_unit),
         "work_ahead": routing.expected_work_ahead(typical) / p.service_unit,
+        "due_share": np.float64(due_share(p.weights, p.service_unit)),
         "activity_share": typical / np.maximum(counts, 1) / p.service_unit,
         "able": counts.astype(np.float64),
         "skills": np.diff(p.resource_first).astype(np.float64),
@@ -65,8 +68,8 @@ def pair_figures(p: Parameters, routing: Routing, on_duty: float = 1.0) -> dict[
 def initial_weights(prior: str = RULE, starts_batches: bool = False) -> np.ndarray:
     """Return float32[SIZE], a prior of :mod:`longstride.process.kernel.policy_prior` as weights of a description.
 
-    If policies begin batches, the weights of the figures of ``batches.py`` are at the end. Descriptions do not contain
-    the logged habits, so ``logged`` has the weights of ``fifo``.
+    If policies begin batches, the weights of the figures of ``batches.py`` are at the end. Descriptions have neither
+    the logged habits nor due dates, so ``logged`` and ``atc`` have the weights of ``fifo``.
     """
     weights = np.zeros(SIZE + starts_batches * batches.SIZE, np.float32)
     if prior != RULE:
