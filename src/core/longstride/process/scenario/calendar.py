@@ -39,6 +39,12 @@ def hours_of(absence: Absence, begins: str | None, hour: float) -> tuple[int, in
     return first, last + _HOURS_A_DAY if isinstance(absence.to, str) else last
 
 
+def hour_of_clock(clock: str) -> float:
+    """Return the hours of a time of day ``"HH:MM"``."""
+    hours, minutes = clock.split(":")
+    return int(hours) + int(minutes) / 60
+
+
 def day_of(day: str, begins: str | None) -> int:
     """Return the number of a date, counted from 0 at time 0.
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from longstride.errors import UserError
 from longstride.process.scenario.aims import Aims, problems_of_aims
-from longstride.process.scenario.calendar import Absence, Moment, problems_of_calendar
+from longstride.process.scenario.calendar import Absence, Moment, hour_of_clock, problems_of_calendar
 from longstride.process.scenario.classes import class_names, flows_of
 from longstride.process.scenario.schema import (
     Batch,
@@ -164,7 +164,7 @@ class Scenario(Strict):
         if any(name not in self.working_hours and name not in self.rosters for name in names):
             return [(0.0, float(HOURS_PER_WEEK))]
         intervals = sorted(
-            (24.0 * DAYS.index(day) + hour_of(start), 24.0 * DAYS.index(day) + hour_of(end))
+            (24.0 * DAYS.index(day) + hour_of_clock(start), 24.0 * DAYS.index(day) + hour_of_clock(end))
             for name in names
             for days, start, end in self._stretches(name)
             for day in days
@@ -283,9 +283,9 @@ def _problems_of_hours(scenario: Scenario) -> Iterator[str]:
         if scenario.time_unit == "abstract":
             yield f"working_hours: {_NEED_REAL_TIME}"
         for i, shift in enumerate(shifts):
-            if not 0 <= hour_of(shift.from_) < hour_of(shift.to) <= 24:
+            if not 0 <= hour_of_clock(shift.from_) < hour_of_clock(shift.to) <= 24:
                 yield f"working_hours.{resource}[{i}]: {shift.from_} to {shift.to} is not a stretch of one day."
-            if by_the_hour and (hour_of(shift.from_) % 1 or hour_of(shift.to) % 1):
+            if by_the_hour and (hour_of_clock(shift.from_) % 1 or hour_of_clock(shift.to) % 1):
                 yield (
                     f"working_hours.{resource}[{i}]: with rosters, pauses or absences, these must be whole hours, "
                     f"not {shift.from_} to {shift.to}."
@@ -297,9 +297,3 @@ def _problems_of_hours(scenario: Scenario) -> Iterator[str]:
         people = able.get(activity)
         if people and all(scenario.working_hours.get(r, scenario.rosters.get(r)) == [] for r in people):
             yield f"working_hours: no resource that can do {activity!r} is ever on duty."
-
-
-def hour_of(clock: str) -> float:
-    """Return the hours of a time of day ``"HH:MM"``."""
-    hours, minutes = clock.split(":")
-    return int(hours) + int(minutes) / 60
