@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from prosimos.simulation_engine import run_simulation
 
 Model = dict[str, Any]
 """The parameters of Prosimos, as its JSON file has them."""
@@ -78,7 +77,7 @@ def without_delays(model: Model) -> Model:
 
 def changes(diagram: Path, model: Model, like: str, busy: str) -> list[Model]:
     """Return the model with one more person, with 10 and 20 % more arrivals, and with a faster activity."""
-    more, added = deepcopy(model), {"id": "added", "name": "added"}
+    more = deepcopy(model)
     for profile in more["resource_profiles"]:
         twins = [
             person | {"id": "added", "name": "added"} for person in profile["resource_list"] if person["id"] == like
@@ -111,6 +110,8 @@ def scaled(distribution: Model, factor: float) -> Model:
 
 def simulate(diagram: Path, model: Model, cases: int, has_arrivals: bool, runs: int) -> list[float]:
     """Return the mean cycle time of each run in hours, from the arrival if the log shows it, else the first start."""
+    from prosimos.simulation_engine import run_simulation  # here, so that --help works where it is not installed
+
     found = []
     with tempfile.TemporaryDirectory() as folder:
         parameters, log = Path(folder) / "model.json", Path(folder) / "log.csv"
