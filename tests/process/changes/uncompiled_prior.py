@@ -152,7 +152,18 @@ def test_the_urgency_of_a_case_is_its_apparent_tardiness_cost():
 
 def test_only_objectives_with_due_dates_begin_with_the_rule_for_them():
     assert not {"atc"} & ProcessSimulator(office()).heuristics.keys()
-    assert best_start(promised())[0] == "atc"
+    asked = {}
+
+    def play(players, episodes, streams):
+        asked.update(players=list(players), episodes=episodes)
+        better = {"atc": 0.5}
+        return {name: [{"objective": better.get(name, 1.0) + 0.01 * k} for k in range(3)] for name in players}
+
+    for describes in (False, True):
+        prior, _ = simulate(with_hooks(promised()), Trial(None, describes, play, None))
+        assert (prior == "atc") is ("atc" in asked["players"]) is not describes
+    simulate(with_hooks(office()), Trial(None, False, play, None))
+    assert (asked["players"], asked["episodes"]) == (["rule", "fifo", "spt"], 5)
     with pytest.raises(UserError, match="POLICY_PRIOR is 'atc', but the objective weighs no due dates"):
         choose_prior(with_hooks(sparse(), "atc"), False, TRIAL)
 
