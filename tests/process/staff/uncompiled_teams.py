@@ -68,6 +68,11 @@ def abstract():
     return desk(time_unit="abstract")
 
 
+def in_batches():
+    """Return a desk whose policy begins the batches of those who decide."""
+    return desk(batches=[{"activity": "Decide", "size": 4, "longest": 6.0, "start": "policy"}])
+
+
 def some_teams(space):
     """Return the people as they are, every single move, and a team of many moves."""
     many = list(space.base)
@@ -87,7 +92,7 @@ def exact(player, team, play):
     return play(own)
 
 
-@pytest.mark.parametrize("made", [desk, shifts, rosters, abstract])
+@pytest.mark.parametrize("made", [desk, shifts, rosters, abstract, in_batches])
 def test_a_team_plays_as_its_own_scenario_by_a_rule(made):
     base = read_pair("cost_per_case,share_beyond_target", made()).on(made())
     space = make_space(base, KINDS, 2, 1)
@@ -133,6 +138,21 @@ def test_a_policy_sees_the_team_and_not_the_arrays(made):
             assert [r["decisions"] for r in mine] == [r["decisions"] for r in records]
             kinds.add(mine[0]["mean_cycle_time"])
     assert len(kinds) > 3, "teams differ"
+
+
+def test_what_is_enough_for_a_batch_follows_from_the_team():
+    made = in_batches()
+    space = make_space(read_pair("cost_per_case,mean_cycle_time", made).on(made), KINDS, 2, 1)
+    player, kinds = TeamPlayer(space, Acting(name="spt"), 1), set()
+    for team in some_teams(space):
+        try:
+            own = ProcessSimulator(player.scenario(team)).parameters["pair_enough"]
+        except UserError:
+            continue
+        everyone = player.simulator(team).parameters["pair_enough"]
+        assert np.isin(own, everyone).all(), space.words(team)
+        kinds.add(tuple(np.unique(own)))
+    assert len(kinds) > 1, "teams differ"
 
 
 def small_space():

@@ -24,7 +24,7 @@ from longstride.process.whatif.compare import TRAINED, Players, Sampling
 from longstride.simulators.hooks import Records
 from longstride.training.evaluation.trained_policy import TrainedPolicy
 
-_OF_PAIRS = "pair_rule", "pair_log", "pair_price"
+_OF_PAIRS = "pair_rule", "pair_log", "pair_price", "pair_enough"
 _OF_ACTIVITIES = "activity_share", "work_ahead", "able"
 _OF_ALL = "people", "service_unit"
 """Figures of a team that depend on who is in it."""
