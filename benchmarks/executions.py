@@ -12,6 +12,7 @@ from statistics import median
 
 import numpy as np
 import torch
+from torch.nn.functional import pad
 
 from longstride.hardware.detect import has_bf16
 from longstride.hardware.planning.gpu_catalog import card_of
@@ -19,7 +20,7 @@ from longstride.hardware.planning.roofline import seconds
 from longstride.hardware.types import Execution, Gpu, Precision
 from longstride.learning.algorithms.interface import Samples
 from longstride.learning.algorithms.ppo import Ppo, PpoCoefficients
-from longstride.learning.device_transfer import host_allocator, synchronise
+from longstride.learning.device_transfer import ModelTransfer, host_allocator, synchronise
 from longstride.learning.minibatches import draw_epochs, minibatch_shape
 from longstride.learning.step_costs.work import step_work
 from longstride.learning.step_selection.executor import Executor
@@ -85,6 +86,7 @@ class Side:
 
     Attributes:
         problem: what went wrong while it was prepared; empty if nothing did.
+        note: why the kernel of the loss is not used; empty where it is, or where there is none.
         executor: takes the steps of :attr:`batches` on :attr:`rollout`.
     """
 
@@ -100,7 +102,7 @@ class Side:
         self.precision, self.execution, self.samples, self.batch = precision, execution, samples, batch
         self.spec = spec
         self._times: list[float] = []
-        self.problem, begin = "", time.perf_counter()
+        self.problem, self.note, begin = "", "", time.perf_counter()
         self._device = torch.device(device)
         try:
             self._prepare()
@@ -111,14 +113,15 @@ class Side:
     def _prepare(self) -> None:
         host = ActorCritic(self.spec)
         initialise(host, "orthogonal", torch.Generator().manual_seed(0))
-        model = ActorCritic(self.spec, self._device)
-        with torch.no_grad():
-            model.flat.copy_(host.flat)
+        model = ActorCritic(self.spec, self._device, on_card=self._device.type == "cuda")
+        ModelTransfer(host, model).to_device()
         settings = UpdateSettings(1, self.batch, 3e-4, 3e-4, 0.5, self.batch, self.precision)
         algorithm = Ppo(0.95, PpoCoefficients(0.2, 0.01, 0.5))
-        self.executor = Executor(TorchStepper(model, algorithm, settings), "eager")
+        stepper = TorchStepper(model, algorithm, settings)
+        self.note = stepper.compile()
+        self.executor = Executor(stepper, "eager")
         self.executor.use(self.execution)
-        self.rollout = _made_up(self.spec, self.samples, self._device)
+        self.rollout = _made_up(self.spec, model.spec, self.samples, self._device)
         count, size = minibatch_shape(self.samples, self.batch)
         room = host_allocator(self._device.type == "cuda")((1, count, size), np.dtype(np.int64))
         self.batches = draw_epochs(room, self.samples, np.random.default_rng(0))[0]  # as in an update
@@ -164,16 +167,19 @@ class Side:
         }
 
 
-def _made_up(spec: PolicySpec, samples: int, device: torch.device) -> Samples:
-    """Return random samples, all actions allowed."""
+def _made_up(spec: PolicySpec, filled: PolicySpec, samples: int, device: torch.device) -> Samples:
+    """Return random samples, all actions of a policy allowed, in the shapes of the policy with its rows filled up."""
     generator, n = torch.Generator().manual_seed(1), spec.action_space.outputs
     columns = [torch.randn(samples, generator=generator) for _ in range(3)]
+    further = filled.action_space.outputs - n
+    observations = torch.randn(samples, spec.observation_size, generator=generator)
+    features = torch.randn(samples, n, spec.action_features, generator=generator)
     rollout = Samples(
-        observations=torch.randn(samples, spec.observation_size, generator=generator),
+        observations=pad(observations, (0, filled.observation_size - spec.observation_size)),
         actions=torch.randint(0, n, (samples,), generator=generator),
         log_probs=torch.full((samples,), -float(np.log(n))),
-        masks=torch.ones(samples, n, dtype=torch.bool),
-        features=torch.randn(samples, n, spec.action_features, generator=generator),
+        masks=pad(torch.ones(samples, n, dtype=torch.bool), (0, further)),
+        features=pad(features, (0, 0, 0, further)),
         advantages=columns[0],
         returns=columns[1],
         values=columns[2],

@@ -45,11 +45,15 @@ def row_of(precision: Precision, execution: Execution, samples: int, batch: int,
 
 
 def predicted(precision: Precision, samples: int, batch: int, device: str) -> int:
-    """Return the bytes that a plan predicts for steps, without the states that only an update keeps."""
+    """Return the bytes that a plan predicts for steps, without the states and the values that only an update has."""
     workspace = workspace_bytes(torch.cuda.get_device_capability()) if device == "cuda" else 0
-    half = precision != "fp32"
-    estimate = estimate_memory(DESK_WITH_FEATURES, half, samples, batch, batch, pieces=1, workspace=workspace)
-    return estimate.peak - estimate.snapshots
+    estimate = estimate_memory(
+        *(DESK_WITH_FEATURES, precision != "fp32", samples, batch, batch),
+        pieces=1,
+        workspace=workspace,
+        on_card=device == "cuda",
+    )
+    return estimate.held - estimate.snapshots + estimate.rollout + estimate.indices + estimate.activations
 
 
 def _reset(device: str) -> int:

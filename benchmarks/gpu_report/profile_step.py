@@ -58,6 +58,8 @@ def profile_of(precision: Precision, execution: Execution, rows: int, device: st
         "predicted_operations": predicted_operations(precision, execution),
         **parts_of(found, rows, execution in CAPTURED),
         "slowest": found.slowest(10),
+        "in_order": [(work.name[:160], round(work.ms, 5), work.operation) for work in found.work],
+        "note": side.note,
     }
 
 

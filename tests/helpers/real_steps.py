@@ -17,6 +17,7 @@ from helpers.toy_runs import (
 from oracles.toy_simulators import Shop
 
 from longstride.learning.algorithms.interface import Samples
+from longstride.learning.device_transfer import ModelTransfer
 from longstride.learning.step_costs.update_memory import estimate_memory
 from longstride.policies.networks import ActorCritic, initialise
 
@@ -41,15 +42,13 @@ def prepared_step(
 ):
     """Return a stepper that has taken a step, and what its next one needs: rollout, indices and weights.
 
-    With ``on_card`` it steps as on a GPU, on the CPU.
+    With ``on_card`` it steps as on a GPU, on the CPU too.
     """
     model = ActorCritic(replace(shape, activation=activation), on_card=on_card)
     initialise(model, "xavier_uniform", torch.Generator().manual_seed(0))
     if device != "cpu":
-        on_device = ActorCritic(replace(shape, activation=activation), device)
-        with torch.no_grad():
-            on_device.flat.copy_(model.flat)
-        model = on_device
+        host, model = model, ActorCritic(replace(shape, activation=activation), device, on_card=True)
+        ModelTransfer(host, model).to_device()
     stepper = toy_stepper(model, microbatch=microbatch, precision=precision, checkpointing=checkpointing)
     rollout = rollout_of(model.spec, samples, device)
     indices = torch.arange(samples, device=device)
@@ -72,7 +71,7 @@ def prepared_update(width, device="cpu"):
         updater.update(*played, np.random.default_rng(seed))
     samples = played[0].steps
     shape = mlp_spec(*sizes, space=shop.action_space, action_features=shop.action_feature_size)
-    return updater, played, estimate_memory(shape, False, samples, 128, 64, pieces=4)
+    return updater, played, estimate_memory(shape, False, samples, 128, 64, pieces=4, on_card=device == "cuda")
 
 
 def optimizer_moments(stepper):

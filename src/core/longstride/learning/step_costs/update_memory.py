@@ -7,6 +7,7 @@ from itertools import accumulate
 from longstride.hardware.planning.update_memory import ADVANTAGES, DISCOUNTS, workspace_bytes
 from longstride.learning.step_costs.columns import column_bytes, half_copies, state_sizes
 from longstride.learning.step_costs.count import count_gradient, count_values
+from longstride.policies.card_spec import ALIGNMENT, card_spec
 from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec import PolicySpec
 
@@ -66,12 +67,14 @@ def estimate_memory(
     workers: int = 1,  # microbatches that are computed at once
     checkpointing: bool = False,  # whether the backward pass computes a network's activations again
     host: bool = False,  # whether the update is on the CPU, beside the trajectories: a single one is not copied there
+    on_card: bool = False,  # whether it is on a GPU, in the shapes and with the loss of a GPU's steps
 ) -> MemoryEstimate:
     """Predict the bytes of an update."""
-    parameters, columns = 4 * layout_of(spec).size, column_bytes(spec)
+    spec = card_spec(spec) if on_card else spec
+    parameters, columns = 4 * layout_of(spec, ALIGNMENT if on_card else 1).size, column_bytes(spec)
     parts = -(-batch // microbatch)
     rows = math.ceil(min(microbatch, batch) * spec.rows_per_sample)
-    peak = count_gradient(spec, half, checkpointing).eager.peak(rows)
+    peak = count_gradient(spec, half, checkpointing, on_card).eager.peak(rows)
     rollout, before = sum(columns.values()), accumulate(columns.values(), initial=0)
     joining = max(2 * column + joined for column, joined in zip(columns.values(), before, strict=False)) - rollout
     joining = max(joining, 0) if pieces > 1 else 0

@@ -223,6 +223,7 @@ def update_memory(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, i
         workers,
         plan.gradient_checkpointing,
         host=gpu is None,
+        on_card=gpu is not None,
     )
 
 
