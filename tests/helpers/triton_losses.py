@@ -14,6 +14,26 @@ from helpers.choice_losses import ROWS, by_autograd, choice_samples, coefficient
 from longstride.learning.steps.loss_slopes import one_choice, triton_choice
 
 
+def deviation_in_a_rollout():
+    """Return how far the kernel is from autograd where it reads samples by their places and weighs their features."""
+    samples, logits, values, weights = choice_samples(torch.float32)
+    generator = torch.Generator().manual_seed(3)
+    features = torch.randn(*logits.shape, 2, generator=generator)
+    order, by = torch.randperm(ROWS, generator=generator), torch.tensor([0.7, -0.4])
+    places = torch.argsort(order)
+    rollout = samples._replace(features=features).map(lambda column: column[order])
+    given = rollout, weights, coefficients_of(torch.float32), triton_choice.figures_of, places, by
+    loss = one_choice.loss_with_slopes(logits, values, *given)
+    wide, exact = by.double().requires_grad_(), coefficients_of(torch.float64)
+    columns = {name: samples.columns[name].double() for name in ("log_probs", "advantages", "returns")}
+    outputs = logits.double() + (features.double() * wide).sum(-1)
+    doubles = outputs.detach(), values.double(), weights.double()
+    total, _, slopes = by_autograd(samples._replace(**columns), *doubles, exact)
+    [by_features] = torch.autograd.grad(outputs, [wide], slopes[0])
+    pairs = [(loss.total, total), *zip(loss.slopes, (*slopes, by_features), strict=True)]
+    return max(float((a - b).detach().abs().max() / b.abs().max().clamp(min=1e-3)) for a, b in pairs)
+
+
 def main():
     """Print the largest deviation of each figure, of the wider one of each pair."""
     found = {}
@@ -30,7 +50,8 @@ def main():
             exact, logits.double(), values.double(), weights.double(), coefficients_of(torch.float64, entropy)
         )
         pairs = [(loss.total, total), *zip(loss.terms, terms, strict=True), *zip(loss.slopes, slopes, strict=True)]
-        found[case] = max(float((a - b).abs().max() / b.abs().max().clamp(min=1e-3)) for a, b in pairs)
+        found[case] = max(float((a - b).detach().abs().max() / b.abs().max().clamp(min=1e-3)) for a, b in pairs)
+    found["in a rollout"] = deviation_in_a_rollout()
     samples, logits, values, weights = choice_samples(torch.float32)
     logits[3, samples.actions[3]] = torch.nan
     loss = one_choice.loss_with_slopes(

@@ -46,6 +46,7 @@ def both(spec):
         observations=filled(samples.observations, spec.observation_size, on_card.observation_size),
         **{name: filled(column, spec.mask_size, on_card.mask_size) for name, column in columns.items()},
     )
+    card.normalise_on_card(wide.observations)  # as a rollout is once it is there
     rest = torch.arange(SAMPLES), torch.full((SAMPLES,), 1 / SAMPLES)
     steppers = [toy_stepper(model, microbatch=SAMPLES, precision="fp32") for model in (host, card)]
     return steppers, [(samples, *rest), (wide, *rest)], transfer

@@ -114,7 +114,7 @@ def real_and_predicted(
     stepper, rollout, indices, weights = prepared_step(
         shape, precision, samples, microbatch, activation, checkpointing=checkpointing
     )
-    copies = [leaf for leaf in stepper._read.leaves.values() if leaf.dtype != torch.float32]
+    copies = [] if stepper._read._copy is None else [stepper._read._copy]
     held = [stepper.model.flat, last_gradient(stepper), *optimizer_moments(stepper), *copies]
     known = [*rollout.tensors, indices, weights, *held, *stepper._state()]
     with PeakBytes(*known) as real:

@@ -100,10 +100,12 @@ def test_an_update_by_hand():
     shape = mlp_spec((8, 4, 16), (8, 5, 1), space=Discrete(16))
     work, step = update_work(shape, False, 100, 30, 30, 3), step_work(shape, False, 25, 30)
     assert work.steps == 12
-    assert work.flops == 12 * step.flops == 12 * 25 * (2 * (2 * 8 * 4 + 2 * 8 * 5) + 3 * (2 * 4 * 16 + 2 * 5))
+    products, biases = 2 * (2 * 8 * 4 + 2 * 8 * 5) + 3 * (2 * 4 * 16 + 2 * 5), 2 * (4 + 16 + 5)
+    assert work.flops == 12 * step.flops == 12 * 25 * (products + biases)
     assert work.wide_flops == 100 * 2 * (8 * 5 + 5)
     in_half = update_work(shape, True, 100, 30, 30, 3)
-    assert in_half.wide_flops == 12 * 25 * 3 * (2 * 4 * 16 + 2 * 5) + work.wide_flops, "heads stay in float32"
+    heads = 12 * 25 * (3 * (2 * 4 * 16 + 2 * 5) + 2 * 16)
+    assert in_half.wide_flops == heads + work.wide_flops, "heads stay in float32"
     assert work.launches == 12 * step.launches + 3 + 2 * 2 - 1, "shifted, scaled, clipped; two products, one activation"
     row = 8 * 4 + 8 + 4 + 16 + 4 + 4 + 4
     parameters = 8 * 4 + 4 + 4 * 16 + 16 + 8 * 5 + 5 + 5 + 1 + 2 * 8 + 2

@@ -55,7 +55,7 @@ def test_what_is_not_finite_stays_so_that_the_step_is_skipped(broken):
 @pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed: it comes with torch for CUDA")
 def test_the_kernel_computes_the_same_in_tritons_interpreter():
     found = loads(in_a_process("-m", "helpers.triton_losses"))
-    assert all(found[case] < 2e-5 for case in ("ppo", "no entropy", "grpo")), found
+    assert all(found[case] < 2e-5 for case in ("ppo", "no entropy", "grpo", "in a rollout")), found
     assert found["nan stays"]
 
 

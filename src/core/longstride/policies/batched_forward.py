@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from longstride.errors import first_line
+from longstride.policies.card_spec import ALIGNMENT
 from longstride.policies.families.torch_families import TORCH_FAMILIES
 from longstride.policies.memory import Memory
 from longstride.policies.networks import ActorCritic
@@ -65,7 +66,9 @@ class TorchForward:
             torch.zeros(halves, rows, columns, dtype=dtype, pin_memory=self._on_gpu) for columns, dtype in shapes
         ]
         self._inputs = [each.to(device) for each in self._host[:2]]  # on the CPU the same memory
-        self._states = torch.zeros(halves, rows, spec.state_size, device=device)
+        # Kernels of attention want keys and values that begin at multiples of 16 bytes.
+        filled = -(-spec.state_size // ALIGNMENT) * ALIGNMENT
+        self._states = torch.zeros(halves, rows, filled, device=device)[..., : spec.state_size]
         self.observations, self.begins, self.outputs = (each.numpy() for each in self._host)
         self._spec, self._has_memory = spec, spec.has_memory
         self._in_place = TORCH_FAMILIES[spec.family.name].in_place

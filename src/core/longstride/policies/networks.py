@@ -93,6 +93,17 @@ class ActorCritic(nn.Module):
         shifted = (observations - held["observation_mean"]) * held["observation_scale"]
         return shifted.clamp(-OBSERVATION_CLIP, OBSERVATION_CLIP)
 
+    @torch.no_grad()
+    def normalise_on_card(self, observations: Tensor) -> None:
+        """Normalise observations that have gone up to a GPU, where they lie: no step does it again."""
+        if self.on_card:
+            observations.sub_(self.tensors["observation_mean"]).mul_(self.tensors["observation_scale"])
+            observations.clamp_(-OBSERVATION_CLIP, OBSERVATION_CLIP)
+
+    def normalised(self, observations: Tensor) -> Tensor:
+        """Return float32[B, O], a rollout's observations as :meth:`logits` reads them; on a GPU they are so already."""
+        return observations if self.on_card else self.normalise(observations)
+
     def logits(
         self,
         normalised: Tensor,

@@ -51,7 +51,7 @@ def _values(stepper: Stepper, observations: Tensor) -> Tensor:
     @torch.no_grad()
     def evaluate(chunk: Chunk) -> None:
         rows, values = chunk
-        values.copy_(model.values(model.normalise(rows)))
+        values.copy_(model.values(model.normalised(rows)))
 
     # Each result is written to its place at once. Thousands of small tensors that stay between the large activations
     # that are freed would keep malloc from using that memory again, a kilobyte for each observation.

@@ -16,8 +16,9 @@ class Uploaded(NamedTuple):
     """A rollout on the device.
 
     Attributes:
-        samples: columns and parts that trajectories hold; those that are computed are empty.
-        final_observations: float32[rows, O], observations after the last step and the cuts of each trajectory.
+        samples: columns and parts that trajectories hold; those that are computed are empty. Observations are
+            normalised on a GPU.
+        final_observations: float32[rows, O], likewise, those after the last step and the cuts of each trajectory.
     """
 
     samples: Samples
@@ -49,6 +50,9 @@ def upload_rollout(
             host = chunks.rows, chunks.valid.astype(np.float32), chunks.starts
             places = map(buffers.upload, ([part] for part in host), ("rows", "valid", "starts"))
             samples = samples._replace(chunks=Chunks(column("states"), none, column("begins"), *places))
-        return Uploaded(samples, buffers.upload([final], width=spec.observation_size))
+        final_observations = buffers.upload([final], width=spec.observation_size)
+        for each in (observations, final_observations):
+            stepper.model.normalise_on_card(each)
+        return Uploaded(samples, final_observations)
 
     return stepper.memory.run("upload", rollout.steps, upload)

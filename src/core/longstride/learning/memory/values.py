@@ -62,7 +62,7 @@ def values_in_order(
         these, at = (torch.from_numpy(part).to(device) for part in (members, starts[numbers]))
         start, flat = carried.index_select(0, these), rows.flatten()
         states[at[at >= 0]] = start[at >= 0]
-        normalised = model.normalise(steps.index_select(0, flat))
+        normalised = model.normalised(steps.index_select(0, flat))
         after = _asked_for(plain.valid[numbers], [cuts.get(number, []) for number in numbers.tolist()], device)
         found, later = model.values_and_states(normalised, Memory(start, begins.index_select(0, flat)), after.steps)
         values[flat[valid.flatten()]] = found[valid.flatten()]
@@ -70,7 +70,7 @@ def values_in_order(
         final_states[after.rows] = later[len(these) :]
     final_states[lasts] = carried
     none = torch.zeros(len(final_states), 1, dtype=torch.bool, device=device)
-    final_values = model.values(model.normalise(observations[1]), memory=Memory(final_states, none))
+    final_values = model.values(model.normalised(observations[1]), memory=Memory(final_states, none))
     return ValuesInOrder(values, final_values, states, carried)
 
 

@@ -42,9 +42,3 @@ def _kept_bytes(spec: PolicySpec) -> int:
 def state_sizes(spec: PolicySpec) -> int:
     """Return the values of the states before a chunk, of actor and critic."""
     return spec.state_size + spec.critic_state_size
-
-
-def half_copies(spec: PolicySpec) -> int:
-    """Return the bytes of the copies of all hidden layers in half precision."""
-    layers = [matrix for matrices in spec.matrices.values() for matrix in matrices[:-1]]
-    return 2 * sum((inputs + 1) * units for inputs, units in layers)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from longstride.hardware.planning.update_memory import ADVANTAGES, DISCOUNTS, workspace_bytes
-from longstride.learning.step_costs.columns import column_bytes, half_copies, state_sizes
+from longstride.learning.step_costs.columns import column_bytes, state_sizes
 from longstride.learning.step_costs.count import count_gradient, count_values
 from longstride.policies.card_spec import ALIGNMENT, card_spec
 from longstride.policies.parameter_layout import layout_of
@@ -83,7 +83,7 @@ def estimate_memory(
         rollout, joining = (rollout, _SPLIT) if pieces > 1 else (computed, ADVANTAGES)
         rollout += DISCOUNTS
     return MemoryEstimate(
-        parameters=parameters + (half_copies(spec) if half else 0),
+        parameters=parameters + (parameters // 2 if half else 0),
         gradients=parameters * min(parts, 3),
         optimizer=2 * parameters,
         snapshots=2 * 3 * parameters,

@@ -8,6 +8,10 @@ from torch import Tensor, nn
 STATE = ("step", "exp_avg", "exp_avg_sq")
 """Names of torch's Adam for its number of steps and the two moments."""
 
+_PIECES, _LEAST = 32, 2048
+"""Pieces of a part on a GPU, and least values of one. Torch's kernel gives each tensor, up to 65,536 values, to one
+multiprocessor: the loan desk's two parts in one piece each took 104 us of a step's 974, on an H200, 2026-11-27."""
+
 
 class ClippedAdam:
     """Clips the gradient of each part to a norm and steps, or leaves all alone where a number is not finite.
@@ -23,6 +27,12 @@ class ClippedAdam:
         for name, flat in self._parts.items():
             zeros = torch.zeros((), device=flat.device), torch.zeros_like(flat), torch.zeros_like(flat)
             self._optimizers[name].state[flat] = dict(zip(STATE, (t.detach() for t in zeros), strict=True))
+        self._pieces = {name: self._split(name) for name in parts}
+
+    def _split(self, name: str) -> tuple[list[Tensor], ...]:
+        """Return pieces of a part's parameters and of its two moments."""
+        flat, state = self._parts[name].detach(), self.state(name)
+        return tuple([*torch.split(each, _piece(flat))] for each in (flat, state["exp_avg"], state["exp_avg_sq"]))
 
     def state(self, part: str) -> dict[str, Tensor]:
         """Return the tensors of a part's optimiser by torch's names; steps change them in place."""
@@ -40,9 +50,9 @@ class ClippedAdam:
         return torch.cat([flat.grad for flat in self._parts.values() if flat.grad is not None])
 
     def drop_gradients(self) -> None:
-        """Free the gradients of the last step, and the two numbers that lie in the memory of a captured one."""
-        for name, flat in self._parts.items():
-            flat.grad = self._optimizers[name].grad_scale = self._optimizers[name].found_inf = None  # type: ignore[attr-defined]
+        """Free the gradients of the last step, which lie in the memory of a captured one."""
+        for flat in self._parts.values():
+            flat.grad = None
 
     @torch.no_grad()
     def step(self, gradients: Mapping[str, Tensor], loss: Tensor, scaler: torch.amp.GradScaler) -> Tensor:
@@ -60,13 +70,38 @@ class ClippedAdam:
             scaler.unscale_(self._optimizers[name])
         norms = torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients.values()])
         divisors = ((norms + 1e-6) / self._max_norm).clamp(min=1.0)  # as torch's clip_grad_norm_
-        finite = torch.isfinite(norms.sum() + loss)
-        skipped = torch.logical_not(finite).float()
-        for optimizer, divisor in zip(self._optimizers.values(), divisors.unbind(), strict=True):
-            optimizer.grad_scale, optimizer.found_inf = divisor, skipped  # type: ignore[attr-defined]
-            optimizer.step()
+        total, counts = norms.sum() + loss, [self.state(name)["step"] for name in gradients]
+        skipped = (total - total != 0.0).float()  # 0 only of what is finite, in three launches
+        torch._foreach_add_(counts, 1)
+        for (name, gradient), divisor in zip(gradients.items(), divisors.unbind(), strict=True):
+            self._step(name, gradient, divisor, skipped)
+        torch._foreach_sub_(counts, [skipped] * len(counts))
         scaler.update()
         return skipped
+
+    def _step(self, name: str, gradient: Tensor, divisor: Tensor, skipped: Tensor) -> None:
+        """Take the step of a part as torch.optim.Adam does, which would take it in one piece."""
+        flats, means, squares = self._pieces[name]
+        [group], count = self._optimizers[name].param_groups, self.state(name)["step"]
+        torch._fused_adam_(
+            *(flats, [*torch.split(gradient, _piece(gradient))], means, squares, [], [count] * len(flats)),
+            lr=group["lr"],
+            beta1=group["betas"][0],
+            beta2=group["betas"][1],
+            weight_decay=0.0,
+            eps=group["eps"],
+            amsgrad=False,
+            maximize=False,
+            grad_scale=divisor,
+            found_inf=skipped,
+        )
+
+
+def _piece(flat: Tensor) -> int:
+    """Return the values of a piece: a multiple of 32, so that pieces are aligned as the whole is."""
+    if flat.device.type == "cpu":
+        return max(len(flat), 1)
+    return max(-(-len(flat) // (32 * _PIECES)) * 32, _LEAST)
 
 
 def _adam(flat: nn.Parameter, rate: float, epsilon: float) -> torch.optim.Adam:

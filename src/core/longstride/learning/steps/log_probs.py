@@ -22,7 +22,7 @@ def log_probs_under(model: ActorCritic, samples: Samples, memory: OomRetry, phas
     @torch.no_grad()
     def evaluate(chunk: Chunk) -> None:
         some = samples.at(chunk[0])
-        logits = model.logits(model.normalise(some.observations), some.described, memory=some.actor_memory)
+        logits = model.logits(model.normalised(some.observations), some.described, memory=some.actor_memory)
         log_probs, _ = model.distribution(logits, model.log_std, *some.choices)
         if some.chunks is None:
             found[chunk[0]] = log_probs

@@ -1,20 +1,21 @@
 """Forward and backward pass of multilayer perceptrons, without autograd.
 
-ReLU is part of its product, which has no derivative in autograd, and gradients are written where they belong. The pairs
-that cannot be, of gradients in half precision and their places in float32, are left to one copy for all.
+ReLU is part of its product, which has no derivative in autograd, and gradients are written where they belong. In half
+precision those of hidden layers are one flat tensor, which is copied to its place in float32.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
-from longstride.learning.algorithms.interface import Samples
 from longstride.learning.steps.loss_slopes.one_choice import StepLoss
 from longstride.learning.steps.step_parameters import StepParameters
 from longstride.policies.networks import ActorCritic
 from longstride.policies.parameter_layout import FEATURE_WEIGHTS
+
+T = TypeVar("T")
 
 Layer = tuple[Tensor, Tensor]
 """Weight, float[inputs, outputs], and bias; or places of their gradients."""
@@ -67,72 +68,123 @@ def forward(layers: Sequence[Layer], x: Tensor, activation: Activation) -> Pass:
 
 
 def backward(
-    done: Pass, layers: Sequence[Layer], slopes: Tensor, places: Sequence[Layer], activation: Activation
-) -> list[tuple[Tensor, Tensor]]:
-    """Write the gradients of a network by its layers to their places, float32, given those by its outputs.
+    done: Pass,
+    layers: Sequence[Layer],
+    slopes: Tensor,
+    places: Sequence[Layer],
+    activation: Activation,
+    ones: Mapping[torch.dtype, Tensor],
+) -> None:
+    """Write the gradients of a network by its layers to their places, given those by its outputs.
 
-    The inputs of the pass are given up one by one.
-
-    Returns:
-        Pairs of a place and the gradient that is still to be copied there.
+    Places have the number formats of their layers. The inputs of the pass are given up one by one. ``ones`` are
+    float[1, B] in each format: gradients of biases are products with them, as a GPU adds up columns slowly.
     """
-    late: list[tuple[Tensor, Tensor]] = []
     for number in reversed(range(len(layers))):
         (weight, _), (place, bias_place) = layers[number], places[number]
         inputs = done.inputs.pop()
-        if slopes.dtype == place.dtype:
-            torch.mm(inputs.T, slopes, out=place)
+        torch.mm(inputs.T, slopes, out=place)
+        if slopes.shape[1] == 1:
+            torch.sum(slopes, 0, out=bias_place)
         else:
-            late.append((place, torch.mm(inputs.T, slopes)))
-        torch.sum(slopes, 0, dtype=bias_place.dtype, out=bias_place)
+            torch.mm(ones[slopes.dtype], slopes, out=bias_place.unsqueeze(0))
         if number:
             outputs = done.hidden if number == len(layers) - 1 else inputs
             slopes = activation.slopes(torch.mm(slopes, weight.T).to(outputs.dtype), outputs)
-    return late
 
 
-Gathered = tuple[Samples, Callable[[Tensor, Tensor], StepLoss]]
-"""Samples, and the function that returns their loss and its derivatives for logits and values, float32[0] without a
-critic."""
+class SideStream:
+    """A second stream of a GPU; on the CPU there is none, and work beside other work is done before it."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+
+    def run(self, work: Callable[[], T]) -> T:
+        """Launch work that begins once what was launched so far is done, and return what it returns."""
+        if self._stream is None:
+            return work()
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream):
+            return work()
+
+    def join(self) -> None:
+        """Let what is launched next wait for that work.
+
+        Until then, names must hold all tensors that the work reads and that were made outside of it: their memory is
+        given out again as soon as no name does.
+        """
+        if self._stream is not None:
+            torch.cuda.current_stream().wait_stream(self._stream)
 
 
 class MlpGradient:
-    """Computes gradients of actor and critic from the derivatives by their outputs."""
+    """Computes gradients of actor and critic from the derivatives by their outputs, on a GPU both at the same time."""
 
     def __init__(self, model: ActorCritic, parts: Sequence[str]) -> None:
-        self._model, self._parts, self._activation = model, parts, ACTIVATIONS[model.spec.activation]
+        self._model, self._activation = model, ACTIVATIONS[model.spec.activation]
+        (self._first, *self._others), self._beside = parts, SideStream(model.flat.device)
 
     @torch.no_grad()
     def gradient(
-        self, read: StepParameters, gather: Callable[[], Gathered], scaler: torch.amp.GradScaler, room: int
+        self,
+        read: StepParameters,
+        gather: Callable[[], Tensor],
+        loss_of: Callable[..., StepLoss],
+        scaler: torch.amp.GradScaler,
+        room: int,
     ) -> tuple[Tensor, StepLoss]:
         """Return the gradient of samples, flat as :meth:`StepParameters.flat` has it, and the loss.
 
-        No name holds the samples once their loss is known, nor what a network's backward pass has used.
+        ``gather`` returns their observations, normalised, which no name here holds; ``loss_of`` is
+        :func:`~longstride.learning.steps.loss_slopes.one_choice.loss_with_slopes` of the samples.
         """
-        model, layers = self._model, {part: self._model.layers(part, read.leaves) for part in self._parts}
-        samples, loss_of = gather()
-        features, passes = samples.features, self._passes(samples, layers)
-        logits, *values = (each.outputs for each in passes.values())
-        logits = model.weigh_features(logits, features, read.leaves)
-        loss = loss_of(logits, values[0].squeeze(-1) if values else logits.new_empty(0))
-        del samples, loss_of, logits, values
-        flat, late = read.new_flat(room), list[tuple[Tensor, Tensor]]()
+        layers = {part: self._model.layers(part, read.leaves) for part in (self._first, *self._others)}
+        inputs = _in_formats(gather(), {first[0].dtype for first, *_ in layers.values()})
+        passes = self._both(lambda part: forward(layers[part], inputs[layers[part][0][0].dtype], self._activation))
+        outputs, *values = (each.outputs for each in passes.values())
+        rows, of_rows = len(outputs), values[0].squeeze(-1) if values else outputs.new_empty(0)
+        loss = loss_of(outputs, of_rows, feature_weights=read.leaves.get(FEATURE_WEIGHTS))
+        del outputs, values, of_rows
         slopes: Any = scaler.scale(loss.slopes)
         loss = loss._replace(outputs=(), slopes=())
-        places = {name: model.layout.view(flat, name) for part in self._parts for name in model.layout.names(part)}
-        if model.spec.action_features:
-            torch.sum(slopes[0].unsqueeze(-1) * features, (0, 1), out=places[FEATURE_WEIGHTS])
-        del features
-        for part, by_outputs in zip(self._parts, slopes, strict=True):
-            of_rows = by_outputs.view(len(by_outputs), -1)
-            late += backward(passes.pop(part), layers[part], of_rows, model.layers(part, places), self._activation)
-        if late:
-            torch._foreach_copy_([place for place, _ in late], [gradient for _, gradient in late])
+        flat = read.new_flat(room)
+        hidden = flat if read.dtype == flat.dtype else read.new_flat(0, read.dtype)
+        if FEATURE_WEIGHTS in read.leaves:
+            *slopes, by_features = slopes
+            self._model.layout.view(flat, FEATURE_WEIGHTS).copy_(by_features)
+        by_outputs = dict(zip(passes, (each.view(rows, -1) for each in slopes), strict=True))
+        ones = {kind: hidden.new_ones(1, rows, dtype=kind) for kind in {flat.dtype, hidden.dtype}}
+
+        def back(part: str) -> None:
+            places = self._model.layers(part, self._places(part, flat, hidden))
+            backward(passes.pop(part), layers[part], by_outputs[part], places, self._activation, ones)
+            if hidden is not flat:
+                where = self._where_hidden(part)
+                flat[where].copy_(hidden[where])
+
+        self._both(back)
         return flat, loss
 
-    def _passes(self, samples: Samples, layers: Mapping[str, Sequence[Layer]]) -> dict[str, Pass]:
-        """Return the forward passes; networks that read the same number format share its observations."""
-        normalised = self._model.normalise(samples.observations)
-        formats = {dtype: normalised.to(dtype) for dtype in {first[0].dtype for first, *_ in layers.values()}}
-        return {part: forward(each, formats[each[0][0].dtype], self._activation) for part, each in layers.items()}
+    def _both(self, work: Callable[[str], T]) -> dict[str, T]:
+        """Return what a function returns for each network."""
+        if not self._others:
+            return {self._first: work(self._first)}
+        others = self._beside.run(lambda: {part: work(part) for part in self._others})
+        found = {self._first: work(self._first), **others}
+        self._beside.join()
+        return found
+
+    def _places(self, part: str, flat: Tensor, hidden: Tensor) -> dict[str, Tensor]:
+        """Return the places of a network's gradients by name."""
+        layout, is_hidden = self._model.layout, self._model.is_hidden
+        return {name: layout.view(hidden if is_hidden(name) else flat, name) for name in layout.names(part)}
+
+    def _where_hidden(self, part: str) -> slice:
+        """Return where the hidden layers of a network lie, one after another."""
+        names, offsets = self._model.layout.names(part), self._model.layout.offsets
+        return slice(offsets[names[0]], next(offsets[name] for name in names if not self._model.is_hidden(name)))
+
+
+def _in_formats(normalised: Tensor, formats: Collection[torch.dtype]) -> dict[torch.dtype, Tensor]:
+    """Return observations in some number formats; networks that read the same one share them."""
+    return {dtype: normalised.to(dtype) for dtype in formats}

@@ -19,34 +19,28 @@ class StepParameters:
 
     Attributes:
         leaves: tensors by name.
+        dtype: number format of hidden layers.
     """
 
     def __init__(self, model: ActorCritic, names: Sequence[str], precision: Precision) -> None:
-        self._model, self._names, self._dtype = model, names, DTYPES[precision]
+        self._model, self._names, self.dtype = model, names, DTYPES[precision]
         self.leaves: dict[str, Tensor] = {name: model.tensors[name] for name in names}
-        self._sources, self._copies = list[Tensor](), list[Tensor]()
+        self._copy: Tensor | None = None
         if precision != "fp32":
+            self._copy = torch.zeros_like(model.flat.detach(), dtype=self.dtype)
             for name in filter(model.is_hidden, names):
-                self._copy(name)
-
-    def _copy(self, name: str) -> None:
-        """Make room for the copy of a parameter."""
-        source = self._model.tensors[name].detach()
-        room = torch.zeros_like(source, dtype=self._dtype)
-        self._sources.append(source)
-        self._copies.append(room.detach())
-        self.leaves[name] = room.requires_grad_()
+                self.leaves[name] = model.layout.view(self._copy, name).detach().requires_grad_()
 
     @torch.no_grad()
     def refresh(self) -> None:
         """Copy the parameters as they are now."""
-        if self._copies:
-            torch._foreach_copy_(self._copies, self._sources)
+        if self._copy is not None:
+            self._copy.copy_(self._model.flat)
 
-    def new_flat(self, room: int = 0) -> Tensor:
+    def new_flat(self, room: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
         """Return room for gradients as :meth:`flat` has them."""
         new = self._model.flat.new_zeros if self._model.layout.has_gaps else self._model.flat.new_empty
-        return new(len(self._model.flat) + room)
+        return new(len(self._model.flat) + room, dtype=dtype)
 
     @torch.no_grad()
     def flat(self, gradients: Sequence[Tensor], room: int = 0) -> Tensor:

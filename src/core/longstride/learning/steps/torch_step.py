@@ -20,7 +20,7 @@ from longstride.learning.steps.interface import RATIO_ERROR, TOTAL, UpdateSettin
 from longstride.learning.steps.loss_slopes import one_choice
 from longstride.learning.steps.loss_slopes.choose import figures_on
 from longstride.learning.steps.loss_slopes.one_choice import Compute, StepLoss
-from longstride.learning.steps.mlp_gradient import Gathered, MlpGradient
+from longstride.learning.steps.mlp_gradient import MlpGradient
 from longstride.learning.steps.step_parameters import StepParameters
 from longstride.learning.torch_settings import grad_scaler
 from longstride.policies.networks import ActorCritic
@@ -187,12 +187,10 @@ class TorchStepper:
         if self._by_hand is None or self._other_loss is not None:
             loss = self.loss_of(rollout, indices, weights)
             return self.report_of(loss, self.gradients_of(loss))
-
-        def gather() -> Gathered:
-            samples, of_steps = _gathered(rollout, indices, weights)
-            return samples, partial(self._slopes_of, samples, of_steps)
-
-        flat, loss = self._by_hand.gradient(self._read, gather, self.scaler, room_for(self.ranks, len(self._columns)))
+        gather = partial(rollout.observations.index_select, 0, indices)
+        loss_of = partial(self._slopes_of, rollout, weights, rows=indices)
+        room = room_for(self.ranks, len(self._columns))
+        flat, loss = self._by_hand.gradient(self._read, gather, loss_of, self.scaler, room)
         return flat, self._figures_of(loss)
 
     def loss_of(self, rollout: Samples, indices: Tensor, weights: Tensor) -> StepLoss:
@@ -246,13 +244,15 @@ class TorchStepper:
         """Return the loss of some samples, and its derivatives by the networks' outputs."""
         return self._slopes_of(samples, weights, *self._outputs(samples, self.leaves))
 
-    def _slopes_of(self, samples: Samples, weights: Tensor, logits: Tensor, values: Tensor) -> StepLoss:
-        """Return the same for such outputs."""
-        return one_choice.loss_with_slopes(logits, values, samples, weights, self._coefficients, self._figures)
+    def _slopes_of(self, samples: Samples, weights: Tensor, logits: Tensor, values: Tensor, **others: Any) -> StepLoss:
+        """Return the same for such outputs; the others are further arguments of the function."""
+        return one_choice.loss_with_slopes(
+            logits, values, samples, weights, self._coefficients, self._figures, **others
+        )
 
     def _outputs(self, samples: Samples, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Return the actor's outputs and values, float32[0] without a critic."""
-        normalised = self.model.normalise(samples.observations)
+        normalised = self.model.normalised(samples.observations)
         logits = self._evaluate(self.model.logits, normalised, samples.described, tensors, samples.actor_memory)
         if not self.algorithm.needs_critic:
             return logits, normalised.new_empty(0)

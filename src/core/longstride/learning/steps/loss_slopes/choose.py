@@ -11,7 +11,8 @@ from longstride.learning.steps.loss_slopes.one_choice import Compute, figures_of
 _TOLERANCE = 1e-4
 """Largest difference to torch's operations, of figures of about unit size: a hundred times that of rounding."""
 
-_ROWS, _ACTIONS = 97, 13
+_STEPS, _ROWS, _ACTIONS, _FEATURES = 120, 97, 13, 2
+"""Of a rollout, of a minibatch, and of a policy."""
 
 
 def figures_on(device: torch.device) -> tuple[Compute, str]:
@@ -41,12 +42,14 @@ def difference(compute: Compute, device: torch.device) -> float:
     def normal(*shape: int) -> Tensor:
         return torch.randn(shape, generator=generator).to(device)
 
-    actions = torch.arange(_ROWS, device=device) % _ACTIONS
-    masks = (normal(_ROWS, _ACTIONS) > 0.0).scatter(1, actions.unsqueeze(1), True)
-    none, log_probs = torch.empty(_ROWS, 0, device=device), -2.0 + 0.3 * normal(_ROWS)
-    samples = Samples(none, actions, log_probs, masks, none, normal(_ROWS), normal(_ROWS), normal(_ROWS))
+    actions = torch.arange(_STEPS, device=device) % _ACTIONS
+    masks = (normal(_STEPS, _ACTIONS) > 0.0).scatter(1, actions.unsqueeze(1), True)
+    none, log_probs, features = normal(_STEPS, 0), -2.0 + 0.3 * normal(_STEPS), normal(_STEPS, _ACTIONS, _FEATURES)
+    samples = Samples(none, actions, log_probs, masks, features, normal(_STEPS), normal(_STEPS), normal(_STEPS))
+    places = torch.randperm(_STEPS, generator=generator)[:_ROWS].to(device)
     weights = (normal(_ROWS).abs() + 1.0).clamp(max=2.0)
     coefficients = PpoCoefficients(*(torch.tensor(number, device=device) for number in (0.2, 0.01, 0.5)))
-    arguments = normal(_ROWS, _ACTIONS), normal(_ROWS), samples, weights / weights.sum(), coefficients
+    outputs, rest = (normal(_ROWS, _ACTIONS), normal(_ROWS)), (coefficients, places, normal(_FEATURES))
+    arguments = *outputs, samples, weights / weights.sum(), *rest
     pairs = zip(compute(*arguments), figures_of(*arguments), strict=True)
     return max(float((a - b).abs().max() / b.abs().max()) for a, b in pairs)

@@ -34,7 +34,7 @@ class StepLoss(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """What is computed from the outputs of B samples.
+    """What is computed from the outputs for B samples.
 
     Attributes:
         sums: float32[5], weighted sums: the surrogate objective, negative entropies, the estimate of the KL divergence,
@@ -42,15 +42,17 @@ class Figures(NamedTuple):
         ratio_error: float32 scalar, the largest deviation of a ratio from 1.
         by_logits: float32[B, n], derivatives of the total loss.
         by_values: float32[B]; float32[0] without a critic.
+        by_features: float32[k], derivatives by the weights of the action features; float32[0] without them.
     """
 
     sums: Tensor
     ratio_error: Tensor
     by_logits: Tensor
     by_values: Tensor
+    by_features: Tensor
 
 
-Compute = Callable[[Tensor, Tensor, Samples, Tensor, PpoCoefficients], Figures]
+Compute = Callable[[Tensor, Tensor, Samples, Tensor, PpoCoefficients, Tensor | None, Tensor | None], Figures]
 """A function like :func:`figures_of`."""
 
 
@@ -67,28 +69,53 @@ def loss_with_slopes(
     weights: Tensor,
     coefficients: PpoCoefficients,
     compute: Compute | None = None,
+    rows: Tensor | None = None,
+    feature_weights: Tensor | None = None,
 ) -> StepLoss:
     """Return the loss of samples with weights float32[B], for logits float32[B, n] and values float32[B], or none.
 
-    ``compute`` is another implementation of :func:`figures_of`.
+    Args:
+        logits: float32[B, n].
+        values: float32[B], or none.
+        samples: B samples, or a rollout.
+        weights: float32[B].
+        coefficients: those of the loss.
+        compute: another implementation of :func:`figures_of`.
+        rows: int64[B], the places of the samples in a rollout.
+        feature_weights: float32[k], the weights of the action features, where the logits are without them; then the
+            last of the slopes is the derivative by those.
     """
     with torch.no_grad():
-        figures = (compute or figures_of)(logits.detach(), values.detach(), samples, weights, coefficients)
+        outputs = logits.detach(), values.detach()
+        described = None if feature_weights is None else feature_weights.detach()
+        figures = (compute or figures_of)(*outputs, samples, weights, coefficients, rows, described)
         sums = figures.sums * _signs(logits.device)[: len(figures.sums)]
         policy_loss, entropy, approx_kl, clip_fraction, *value_loss = sums.unbind()
         policy = PolicyTerms(policy_loss, entropy, approx_kl, clip_fraction, figures.ratio_error)
         terms = LossTerms(value_loss=value_loss[0] if value_loss else 0.0, **policy._asdict())
         total = total_loss(terms, coefficients)
+    by_features = () if feature_weights is None else (figures.by_features,)
     if not value_loss:
-        return StepLoss(total, policy, (logits,), (figures.by_logits,))
-    return StepLoss(total, terms, (logits, values), (figures.by_logits, figures.by_values))
+        return StepLoss(total, policy, (logits,), (figures.by_logits, *by_features))
+    return StepLoss(total, terms, (logits, values), (figures.by_logits, figures.by_values, *by_features))
 
 
 def figures_of(
-    logits: Tensor, values: Tensor, samples: Samples, weights: Tensor, coefficients: PpoCoefficients
+    logits: Tensor,
+    values: Tensor,
+    samples: Samples,
+    weights: Tensor,
+    coefficients: PpoCoefficients,
+    rows: Tensor | None = None,
+    feature_weights: Tensor | None = None,
 ) -> Figures:
     """Return the figures of samples, operation by operation; arguments are those of :func:`loss_with_slopes`."""
     clip_range, by_entropy, by_value = coefficients
+    if rows is not None:
+        none = samples.advantages.unsqueeze(1)[:, :0]
+        samples = samples._replace(observations=none, values=none).at(rows)
+    if feature_weights is not None:  # as a product of matrices with few columns it is slow on a GPU
+        logits = logits + (samples.features * feature_weights).sum(dim=-1)
     actions = samples.actions.unsqueeze(-1)
     log_p = torch.log_softmax(logits.masked_fill(samples.masks.logical_not(), FORBIDDEN), dim=-1)
     p = log_p.exp()
@@ -113,7 +140,10 @@ def figures_of(
         weighed = (weights * by_entropy).unsqueeze(-1)
         slopes = torch.addcmul(by_chosen, log_p - less_entropy.unsqueeze(-1), weighed)
     by_logits = (slopes * p).scatter_add_(-1, actions, by_chosen.neg())
-    return Figures(sums, ratio_error, by_logits, by_values)
+    by_features = logits.new_empty(0)
+    if feature_weights is not None:
+        by_features = (by_logits.unsqueeze(-1) * samples.features).sum(dim=(0, 1))
+    return Figures(sums, ratio_error, by_logits, by_values, by_features)
 
 
 def _is_none(coefficient: Any) -> bool:
