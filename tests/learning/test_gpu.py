@@ -23,7 +23,7 @@ from longstride.hardware.types import PlanSettings
 from longstride.learning.algorithms.interface import Samples
 from longstride.learning.device_transfer import host_allocator
 from longstride.learning.step_costs.update_memory import bytes_of_a_sample
-from longstride.learning.steps.loss_slopes.choose import figures_on
+from longstride.learning.steps.loss_slopes.choose import kernels_on
 from longstride.learning.torch_settings import apply_global_settings
 from longstride.policies.networks import ActorCritic
 
@@ -264,8 +264,9 @@ def test_trajectories_lie_in_pinned_memory_for_a_card(device):
 
 
 @pytest.mark.parametrize("card", [CARD])
-def test_the_kernel_of_the_loss_computes_what_torch_does(card):
-    """On the CPU tests/learning/steps/test_loss_slopes.py runs it in Triton's interpreter."""
-    computes, problem = figures_on(torch.device(card))
+def test_the_kernels_of_a_step_compute_what_torch_does(card):
+    """On the CPU tests/learning/steps/test_loss_slopes.py runs them in Triton's interpreter."""
+    kernels, problem = kernels_on(torch.device(card))
     assert problem == ""
-    assert computes.__module__.endswith("triton_choice")
+    assert kernels.figures.__module__.endswith("triton_choice")
+    assert kernels.gather.__module__.endswith("triton_gather")

@@ -8,6 +8,7 @@ import torch
 from helpers.real_steps import prepared_step, prepared_update
 from helpers.specs import mlp_spec
 
+from longstride.hardware.planning.update_memory import workspace_bytes
 from longstride.learning.step_costs.update_memory import estimate_memory
 from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 
@@ -44,9 +45,9 @@ def test_the_prediction_is_within_a_tenth_of_a_real_step(shape, precision, parts
 
 @pytest.mark.parametrize("width", [1024, 4096])
 def test_the_peak_is_within_a_tenth_of_a_whole_updates(width):
-    """Beside the workspaces of matrix products, which a product forward and one backward make before."""
-    a = torch.randn(64, 64, device="cuda", requires_grad=True)
-    (a @ a).sum().backward()
+    """Beside the workspace of matrix products that a product makes before; another is made on the second stream."""
+    a = torch.randn(64, 64, device="cuda")
+    torch.mm(a, a)
     del a
     gc.collect()  # what earlier tests left
     before = torch.cuda.memory_allocated()
@@ -55,4 +56,5 @@ def test_the_peak_is_within_a_tenth_of_a_whole_updates(width):
     torch.cuda.reset_peak_memory_stats()
     updater.update(*played, np.random.default_rng(2))
     torch.cuda.synchronize()
-    assert predicted.peak == pytest.approx(torch.cuda.max_memory_allocated() - before, rel=0.1)
+    another = workspace_bytes(torch.cuda.get_device_capability()) // 4
+    assert predicted.peak + another == pytest.approx(torch.cuda.max_memory_allocated() - before, rel=0.1)

@@ -21,7 +21,7 @@ from longstride.learning.steps.loss_slopes.one_choice import figures_of, fits, l
 from longstride.policies.networks import ActorCritic
 from longstride.simulators.spaces import Discrete
 
-CPU, DIFFERENCE = torch.device("cpu"), choose.difference
+CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize("entropy", [0.01, 0.0])
@@ -57,6 +57,7 @@ def test_the_kernel_computes_the_same_in_tritons_interpreter():
     found = loads(in_a_process("-m", "helpers.triton_losses"))
     assert all(found[case] < 2e-5 for case in ("ppo", "no entropy", "grpo", "in a rollout")), found
     assert found["nan stays"]
+    assert found["rows of a matrix"] == 0.0
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
@@ -86,36 +87,55 @@ def test_other_losses_are_left_to_autograd():
     assert not toy_stepper(ActorCritic(spec)).has_slopes, "the CPU's steps stay as they are"
 
 
-def with_a_kernel(monkeypatch, compute):
-    """Say that this torch is one for CUDA, and that Triton's kernel is a function; return what a GPU runs."""
+def with_kernels(monkeypatch, figures, rows=choose.gather):
+    """Say that this torch is one for CUDA, and that Triton's kernels are some functions; return what a GPU runs."""
     monkeypatch.setattr(torch.version, "cuda", "13.0")
-    monkeypatch.setattr(choose, "difference", lambda compute, device: DIFFERENCE(compute, CPU))
-    module = ModuleType("longstride.learning.steps.loss_slopes.triton_choice")
-    module.figures_of = compute
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(loss_slopes, "triton_choice", module, raising=False)
-    return choose.figures_on(torch.device("cuda"))
+    for name in ("difference", "difference_of_rows"):
+        compare = getattr(choose, name)
+        monkeypatch.setattr(choose, name, lambda kernel, device, compare=compare: compare(kernel, CPU))
+    for name, functions in (("triton_choice", {"figures_of": figures}), ("triton_gather", {"gather": rows})):
+        module = ModuleType(f"longstride.learning.steps.loss_slopes.{name}")
+        module.__dict__.update(functions)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        monkeypatch.setattr(loss_slopes, name, module, raising=False)
+    return choose.kernels_on(torch.device("cuda"))
 
 
-def test_a_kernel_that_computes_the_same_is_used(monkeypatch):
-    def kernel(*arguments):
-        return figures_of(*arguments)
-
-    assert with_a_kernel(monkeypatch, kernel) == (kernel, "")
-    assert choose.figures_on(CPU) == (figures_of, "")
+def same(*arguments):
+    """Return what torch computes."""
+    return figures_of(*arguments)
 
 
-def test_a_kernel_that_computes_something_else_or_fails_is_not(monkeypatch):
-    def wrong(*arguments):
-        figures = figures_of(*arguments)
-        return figures._replace(by_logits=1.01 * figures.by_logits)
+def test_kernels_that_compute_the_same_are_used(monkeypatch):
+    assert with_kernels(monkeypatch, same) == (choose.Kernels(same, choose.gather), "")
+    assert choose.kernels_on(CPU) == (choose.Kernels(), "")
 
-    def failing(*arguments):
-        raise RuntimeError("no such instruction")
 
-    computes, sentence = with_a_kernel(monkeypatch, wrong)
-    assert computes is figures_of
-    assert sentence == "The Triton kernel of the loss is not used: it differs by 0.01 from torch."
-    computes, sentence = with_a_kernel(monkeypatch, failing)
-    assert computes is figures_of
-    assert sentence == "The Triton kernel of the loss is not used: no such instruction."
+def wrong(*arguments):
+    """Return derivatives that are not those of the loss."""
+    figures = figures_of(*arguments)
+    return figures._replace(by_logits=1.01 * figures.by_logits)
+
+
+def failing(*arguments):
+    """Fail as a compiler does."""
+    raise RuntimeError("no such instruction")
+
+
+def other_rows(source, places, dtype):
+    """Return rows that are not those that were asked for."""
+    return 1.01 * choose.gather(source, places, dtype)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "why"),
+    [
+        ((wrong,), "they differ by 0.01 from torch"),
+        ((failing,), "no such instruction"),
+        ((same, other_rows), "they differ by 0.0"),
+    ],
+)
+def test_kernels_that_compute_something_else_or_fail_are_not(kernels, why, monkeypatch):
+    computes, sentence = with_kernels(monkeypatch, *kernels)
+    assert computes == choose.Kernels()
+    assert sentence.startswith(f"The Triton kernels of a step are not used: {why}")

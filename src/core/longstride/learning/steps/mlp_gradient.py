@@ -4,7 +4,7 @@ ReLU is part of its product, which has no derivative in autograd, and gradients 
 precision those of hidden layers are one flat tensor, which is copied to its place in float32.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -128,18 +128,18 @@ class MlpGradient:
     def gradient(
         self,
         read: StepParameters,
-        gather: Callable[[], Tensor],
+        gather: Callable[[torch.dtype], Tensor],
         loss_of: Callable[..., StepLoss],
         scaler: torch.amp.GradScaler,
         room: int,
     ) -> tuple[Tensor, StepLoss]:
         """Return the gradient of samples, flat as :meth:`StepParameters.flat` has it, and the loss.
 
-        ``gather`` returns their observations, normalised, which no name here holds; ``loss_of`` is
+        ``gather`` returns their observations, normalised, in a number format; ``loss_of`` is
         :func:`~longstride.learning.steps.loss_slopes.one_choice.loss_with_slopes` of the samples.
         """
         layers = {part: self._model.layers(part, read.leaves) for part in (self._first, *self._others)}
-        inputs = _in_formats(gather(), {first[0].dtype for first, *_ in layers.values()})
+        inputs = {dtype: gather(dtype) for dtype in {first[0].dtype for first, *_ in layers.values()}}
         passes = self._both(lambda part: forward(layers[part], inputs[layers[part][0][0].dtype], self._activation))
         outputs, *values = (each.outputs for each in passes.values())
         rows, of_rows = len(outputs), values[0].squeeze(-1) if values else outputs.new_empty(0)
@@ -183,8 +183,3 @@ class MlpGradient:
         """Return where the hidden layers of a network lie, one after another."""
         names, offsets = self._model.layout.names(part), self._model.layout.offsets
         return slice(offsets[names[0]], next(offsets[name] for name in names if not self._model.is_hidden(name)))
-
-
-def _in_formats(normalised: Tensor, formats: Collection[torch.dtype]) -> dict[torch.dtype, Tensor]:
-    """Return observations in some number formats; networks that read the same one share them."""
-    return {dtype: normalised.to(dtype) for dtype in formats}

@@ -18,8 +18,8 @@ from longstride.learning.schedule import Coefficients
 from longstride.learning.steps.clipped_adam import ClippedAdam
 from longstride.learning.steps.interface import RATIO_ERROR, TOTAL, UpdateSettings
 from longstride.learning.steps.loss_slopes import one_choice
-from longstride.learning.steps.loss_slopes.choose import figures_on
-from longstride.learning.steps.loss_slopes.one_choice import Compute, StepLoss
+from longstride.learning.steps.loss_slopes.choose import Kernels, kernels_on
+from longstride.learning.steps.loss_slopes.one_choice import StepLoss
 from longstride.learning.steps.mlp_gradient import MlpGradient
 from longstride.learning.steps.step_parameters import StepParameters
 from longstride.learning.torch_settings import grad_scaler
@@ -59,7 +59,7 @@ class TorchStepper:
         self._columns = (TOTAL, *algorithm.terms)
         self._is_maximum = torch.tensor([name == RATIO_ERROR for name in self._columns], device=self.device)
         self._other_loss: LossFunction | None = None
-        self._figures: Compute = one_choice.figures_of
+        self._kernels = Kernels()
         self.has_slopes = model.on_card and one_choice.fits(model.spec, algorithm)
         by_hand = self.has_slopes and model.has_plain_layers and not settings.checkpointing
         self._by_hand = MlpGradient(model, parts) if by_hand else None
@@ -70,10 +70,10 @@ class TorchStepper:
         return torch.tensor(number, dtype=torch.float32, device=self.device)
 
     def compile(self) -> str:
-        """Compile a kernel for the loss where there is one; return a sentence if it does not work."""
+        """Compile kernels of a step where there are some; return a sentence if they do not work."""
         if not self.has_slopes:
             return ""
-        self._figures, problem = figures_on(self.device)
+        self._kernels, problem = kernels_on(self.device)
         return problem
 
     def use_precision(self, precision: Precision) -> None:
@@ -187,7 +187,7 @@ class TorchStepper:
         if self._by_hand is None or self._other_loss is not None:
             loss = self.loss_of(rollout, indices, weights)
             return self.report_of(loss, self.gradients_of(loss))
-        gather = partial(rollout.observations.index_select, 0, indices)
+        gather = partial(self._kernels.gather, rollout.observations, indices)
         loss_of = partial(self._slopes_of, rollout, weights, rows=indices)
         room = room_for(self.ranks, len(self._columns))
         flat, loss = self._by_hand.gradient(self._read, gather, loss_of, self.scaler, room)
@@ -247,7 +247,7 @@ class TorchStepper:
     def _slopes_of(self, samples: Samples, weights: Tensor, logits: Tensor, values: Tensor, **others: Any) -> StepLoss:
         """Return the same for such outputs; the others are further arguments of the function."""
         return one_choice.loss_with_slopes(
-            logits, values, samples, weights, self._coefficients, self._figures, **others
+            logits, values, samples, weights, self._coefficients, self._kernels.figures, **others
         )
 
     def _outputs(self, samples: Samples, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:

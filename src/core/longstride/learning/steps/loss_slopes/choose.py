@@ -1,4 +1,7 @@
-"""Which implementation of the figures of ``one_choice.py`` a GPU runs: Triton's, if it computes the same there."""
+"""Which kernels a GPU runs in a step: Triton's, if they compute the same there as torch's operations."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,24 +18,48 @@ _STEPS, _ROWS, _ACTIONS, _FEATURES = 120, 97, 13, 2
 """Of a rollout, of a minibatch, and of a policy."""
 
 
-def figures_on(device: torch.device) -> tuple[Compute, str]:
-    """Return the implementation for a device, and a sentence if the kernel does not work there.
+def gather(source: Tensor, places: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return rows of float32[N, columns] at int64[B] places, in a number format."""
+    return source.index_select(0, places).to(dtype)
 
-    A failure, of many kinds as it compiles, leaves torch's operations.
+
+class Kernels(NamedTuple):
+    """What a step of one choice of actions computes with: a function like ``one_choice.figures_of``, and a gather."""
+
+    figures: Compute = figures_of
+    gather: Callable[[Tensor, Tensor, torch.dtype], Tensor] = gather
+
+
+def kernels_on(device: torch.device) -> tuple[Kernels, str]:
+    """Return the implementations for a device, and a sentence if Triton's kernels do not work there.
+
+    A failure, of many kinds as they compile, leaves torch's operations.
     """
     if device.type != "cuda" or torch.version.cuda is None:
-        return figures_of, ""
-    try:
-        from longstride.learning.steps.loss_slopes import triton_choice  # which is not installed everywhere
+        return Kernels(), ""
+    try:  # triton is not installed everywhere
+        from longstride.learning.steps.loss_slopes import triton_choice, triton_gather
     except ImportError:
-        return figures_of, ""
+        return Kernels(), ""
+    kernels = Kernels(triton_choice.figures_of, triton_gather.gather)
     try:
-        differs = difference(triton_choice.figures_of, device)
+        differs = max(difference(kernels.figures, device), difference_of_rows(kernels.gather, device))
     except Exception as error:
-        return figures_of, f"The Triton kernel of the loss is not used: {first_line(error)}."
+        return Kernels(), f"The Triton kernels of a step are not used: {first_line(error)}."
     if not differs <= _TOLERANCE:
-        return figures_of, f"The Triton kernel of the loss is not used: it differs by {differs:.2g} from torch."
-    return triton_choice.figures_of, ""
+        return Kernels(), f"The Triton kernels of a step are not used: they differ by {differs:.2g} from torch."
+    return kernels, ""
+
+
+def difference_of_rows(
+    chosen: Callable[[Tensor, Tensor, torch.dtype], Tensor],
+    device: torch.device,
+    formats: Sequence[torch.dtype] = (torch.float32, torch.bfloat16, torch.float16),
+) -> float:
+    """Return the largest difference of rows that an implementation chooses to those that torch does."""
+    source = torch.randn(_STEPS, 300, generator=torch.Generator().manual_seed(0)).to(device)
+    places = torch.arange(_ROWS, device=device).flip(0)
+    return max(float((chosen(source, places, each) - gather(source, places, each)).abs().max()) for each in formats)
 
 
 def difference(compute: Compute, device: torch.device) -> float:
