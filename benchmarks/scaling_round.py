@@ -83,7 +83,7 @@ def _trainer(config: Config, simulator: LongQueue) -> tuple[Trainer, Any]:
     """Return the trainer that the settings give here, and what ``--mode plan`` says of it."""
     setup = set_up(Settings(config), LoadedSimulator(simulator, {}))
     report = make_report(setup, detect_machine())
-    plan = apply_plan(report.plan)
+    plan = apply_plan(report.plan, setup.spec)
     return build_trainer(setup, plan, Path(tempfile.gettempdir())), report
 
 

@@ -19,7 +19,7 @@ SMALL = (
 )
 """Flags of a rehearsal, in place of all others."""
 
-SECONDS = ("simulation", "transfer", "update")
+SECONDS = ("simulation", "transfer", "update", "statistics", "checkpoint")
 COUNTED = ("optimizer_steps", "skipped_steps", "model_transfers", "batch_size", "steps")
 RATES = ("mfu", "bandwidth_share", "update_flops_per_second")
 
@@ -65,6 +65,8 @@ def figures_of(records: Sequence[dict[str, Any]]) -> Figures:
     seconds = {name: median(record[f"{name}_seconds"] for record in later) for name in SECONDS}
     whole = [record.get("iteration_seconds") for record in later]
     seconds["iteration"] = _median(whole) or sum(records[0][f"{name}_seconds"] for name in SECONDS)
+    rests = [record["iteration_seconds"] - sum(record[f"{name}_seconds"] for name in SECONDS) for record in records[1:]]
+    seconds["everything else in an iteration"] = _median(rests) or 0.0
     return {
         "iterations": len(records),
         "seconds": seconds,

@@ -39,7 +39,9 @@ KEYS = {
         "simulation_seconds",
         "transfer_seconds",
         "update_seconds",
-        "model_transfers",
+        "statistics_seconds",
+        "checkpoint_seconds",
+        "iteration_seconds",
     ),
     *(
         "model_transfers",

@@ -7,6 +7,7 @@ import pytest
 import torch
 from helpers.fake_gpus import install, of_catalogue
 
+from longstride.hardware import gpu_sampler
 from longstride.hardware.detect import detect_machine
 from longstride.hardware.gpu_sampler import GpuSampler, take_sample
 from longstride.hardware.nvml import nvml
@@ -36,6 +37,7 @@ def test_each_phase_has_its_own_means_of_the_card_that_torch_uses(card):
     with monitor_here() as monitor:
         for busy, watts, name in ((10, 70.0, "updating"), (0, 60.0, "simulating"), (80, 200.0, "updating")):
             monitor.phase(name)
+            monitor.run_summary()  # waits for the sample of the phase before
             card.busy, card.watts = busy, watts
         card.reasons = 0x4 | 0x1  # a power cap; idling is no reason
         first = monitor.take_iteration()
@@ -72,6 +74,25 @@ def test_the_background_samples_and_ends(card):
     summary = monitor.take_iteration()["updating"]
     assert summary["samples"] == asked + 1 > 5
     assert summary["utilisation"] == 33.0
+
+
+def test_a_run_waits_for_a_slow_nvml_only_where_it_reads(card, monkeypatch):
+    """A phase ends although NVML does not answer yet; its sample is in the summary all the same."""
+    answers = threading.Event()
+
+    def slow(*arguments):
+        assert answers.wait(60)
+        return take_sample(*arguments)
+
+    monkeypatch.setattr(gpu_sampler, "take_sample", slow)
+    with monitor_here() as monitor:
+        monitor.phase("simulating")
+        monitor.phase("updating")
+        monitor.phase(None)
+        assert card.asked == 0
+        threading.Timer(0.05, answers.set).start()
+        summary = monitor.take_iteration()
+    assert {name: each["samples"] for name, each in summary.items()} == {"simulating": 1, "updating": 1}
 
 
 def test_nothing_is_sampled_between_rounds(card):

@@ -1,10 +1,11 @@
 """Running statistics against NumPy over everything seen."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longstride.policies.observation_normalizer import RunningStatistics
+from longstride.policies.observation_normalizer import RunningStatistics, statistics_of
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(0, 2**32 - 1))
@@ -55,6 +56,18 @@ def test_of_many_rows_at_least_8192_evenly_spread_ones_count():
     statistics.update(np.arange(40_000, dtype=np.float32)[:, None])
     assert statistics.count[0] == 10_000
     assert statistics.mean[0] == 19_998.0
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (9_000, 1), (9_000, 17), (62_000, 1)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("stride", [1, 7])
+def test_statistics_have_the_bits_of_mean_and_variance(shape, dtype, stride):
+    """Of numbers whose sums round: from 1e-15 to 1e15."""
+    rows = np.exp(np.random.default_rng(3).normal(0.0, 12.0, shape)).astype(dtype)[::stride]
+    found = statistics_of(rows)
+    assert found.rows == len(rows)
+    assert found.mean.tobytes() == rows.mean(axis=0, dtype=np.float64).tobytes()
+    assert found.squares.tobytes() == (rows.var(axis=0, dtype=np.float64) * len(rows)).tobytes()
 
 
 def test_nothing_seen_is_the_identity():

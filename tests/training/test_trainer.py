@@ -212,6 +212,10 @@ def test_the_records_of_a_run(uninterrupted):
         assert record["model_transfers"] == 0
         assert record["precision"] == "fp32"
         assert record["steps_per_second"] == pytest.approx(record["steps"] / record["simulation_seconds"])
+        assert record["statistics_seconds"] > 0.0 and record["checkpoint_seconds"] > 0.0
+        if record["iteration_seconds"] is not None:  # the parts of an iteration are within it, and do not overlap
+            parts = "simulation", "transfer", "update", "statistics", "checkpoint"
+            assert sum(record[f"{part}_seconds"] for part in parts) < record["iteration_seconds"]
         # Cash begins at 1.5 and earns the rewards.
         assert record["return"] == pytest.approx(record["metrics"]["cash"] - 1.5)
     rates = [record["learning_rate"] for record in records]

@@ -15,6 +15,7 @@ from oracles.toy_simulators import Bandit, Shop
 from longstride.config import Config
 from longstride.hardware.planning.gpu_catalog import NOMINAL_HOST, find_card, machine_with
 from longstride.learning import torch_settings as settings_of_torch
+from longstride.policies.make_spec import spec_for
 from longstride.simulators.loading import load_simulator
 from longstride.text import counted, format_bytes
 from longstride.training.assembly import plan as build_plan
@@ -22,6 +23,7 @@ from longstride.training.assembly.plan import announce, apply_plan, plan_setting
 
 CPU = replace(NOMINAL_HOST, gpu_note="torch finds no usable NVIDIA GPU or driver")
 H200 = machine_with(find_card("H200"))
+SPEC = spec_for(Bandit(), (8,), (8,), "relu")
 
 
 def plan_run(config, simulator, machine):
@@ -118,21 +120,26 @@ def test_applying_a_plan_sets_torch_up(torch_settings, monkeypatch):
     told = []
     monkeypatch.setattr(build_plan, "apply_allocator", lambda settings: told.append(settings) or True)
     plan = plan_run(Config(update_threads=2), Bandit(), H200)
-    assert apply_plan(plan) is plan
+    wide = spec_for(Bandit(), (512, 512), (8,), "relu")
+    assert apply_plan(plan, wide) is plan
     assert told == ["expandable_segments:True"]
+    assert torch.get_num_threads() == 2
+    apply_plan(plan, SPEC)
+    assert torch.get_num_threads() == 1, "beside a GPU the host computes little"
+    apply_plan(replace(plan, collect_on="torch"), SPEC)
     assert torch.get_num_threads() == 2
     assert torch.get_float32_matmul_precision() == "high"
     assert torch.backends.cudnn.benchmark is True
     cpu = plan_run(Config(update_threads=2), Bandit(), CPU)
-    assert apply_plan(cpu) is cpu
-    assert told == ["expandable_segments:True"], "a CPU run leaves CUDA's allocator alone"
+    assert apply_plan(cpu, wide) is cpu
+    assert told == ["expandable_segments:True"] * 3, "a CPU run leaves CUDA's allocator alone"
     assert torch.get_num_threads() == 1, "on the CPU the microbatches are what is parallel"
     assert torch.get_float32_matmul_precision() == "highest"
 
 
 def test_a_plan_never_claims_an_allocator_that_the_gpu_refuses(torch_settings, monkeypatch):
     monkeypatch.setattr(build_plan, "apply_allocator", lambda settings: False)
-    plan = apply_plan(plan_run(Config(), Bandit(), H200))
+    plan = apply_plan(plan_run(Config(), Bandit(), H200), SPEC)
     assert plan.allocator == "default"
     assert "   allocator default: this GPU refuses expandable segments" in announce(plan, H200, Config(), verbose=True)
 
@@ -140,7 +147,7 @@ def test_a_plan_never_claims_an_allocator_that_the_gpu_refuses(torch_settings, m
 def test_the_allocator_of_the_environment_is_left_as_it_is(torch_settings, monkeypatch):
     monkeypatch.setattr(build_plan, "apply_allocator", lambda settings: pytest.fail("changed"))
     plan = plan_run(Config(), Bandit(), replace(H200, allocator="max_split_size_mb:512"))
-    assert apply_plan(plan).allocator == "max_split_size_mb:512"
+    assert apply_plan(plan, SPEC).allocator == "max_split_size_mb:512"
 
 
 @pytest.mark.parametrize("refuses", [False, True])

@@ -82,6 +82,16 @@ def test_checkpoints_are_written_one_after_another(slow_disk, tmp_path):
     assert load_checkpoint(tmp_path)[1]["iteration"] == 2
 
 
+def test_the_time_that_a_run_waits_for_the_disk_is_measured(slow_disk, tmp_path):
+    writer = CheckpointWriter(tmp_path)
+    writer.save("last", tensors(1), facts(1))
+    assert writer.figures()["checkpoint_seconds"] < 0.5, "the disk writes while the run goes on"
+    threading.Timer(0.5, slow_disk[0].set).start()
+    writer.save("last", tensors(2), facts(2))
+    assert writer.figures()["checkpoint_seconds"] > 0.25
+    writer.wait()
+
+
 def test_the_last_few_and_one_best_are_kept(tmp_path):
     writer = CheckpointWriter(tmp_path, kept=2)
     for iteration in range(1, 5):

@@ -1,6 +1,7 @@
 """Samples a GPU by NVML in the background of a run, summarised by phase."""
 
 import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -79,7 +80,10 @@ class PhaseSamples:
 
 
 class GpuSampler:
-    """Samples a GPU, found by its UUID, from a thread of its own; a context manager that does nothing without NVML."""
+    """Samples a GPU, found by its UUID, from threads of its own; a context manager that does nothing without NVML.
+
+    NVML may take milliseconds, so a run waits only for samples that are not there when they are read.
+    """
 
     def __init__(self, gpu: Gpu | None = None, interval: float = INTERVAL) -> None:
         self._api = nvml() if gpu is not None else None
@@ -91,6 +95,7 @@ class GpuSampler:
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
+        self._pool, self._pending = ThreadPoolExecutor(1, "gpu-sample"), list[Future[None]]()
 
     @property
     def active(self) -> bool:
@@ -111,33 +116,36 @@ class GpuSampler:
 
     def phase(self, name: str | None) -> None:
         """End the current phase with a sample, so that the shortest has one; begin another (or none)."""
-        if not self.active:
-            return
-        self._sample()
-        with self._lock:
-            self._phase = name
+        if self._phase is not None:
+            self._pending.append(self._pool.submit(self._sample, self._phase))
+        self._phase = name if self.active else None
 
     def take_iteration(self) -> dict[str, Any] | None:
         """End the phase; return the summary of each phase since the last call, None without a GPU to watch."""
         self.phase(None)
+        self._wait()
         with self._lock:
             phases, self._iteration = self._iteration, {}
         return {name: samples.summary() for name, samples in phases.items()} if self.active else None
 
     def run_summary(self) -> dict[str, Any]:
         """Return the summary of each phase since the beginning."""
+        self._wait()
         with self._lock:
             return {name: samples.summary() for name, samples in self._run.items()}
 
     def _watch(self) -> None:
         while not self._ended.wait(self._interval):
-            self._sample()
+            if (phase := self._phase) is not None:
+                self._sample(phase)
 
-    def _sample(self) -> None:
-        """Take a sample for the phase that was current before it. NVML may take milliseconds, so the lock is free."""
-        phase = self._phase
-        if phase is None:
-            return
+    def _wait(self) -> None:
+        """Wait for the samples of phases that have ended."""
+        while self._pending:
+            self._pending.pop().result()
+
+    def _sample(self, phase: str) -> None:
+        """Take a sample for a phase; others may take one meanwhile."""
         sample = take_sample(self._api, self._handle)
         with self._lock:
             for phases in (self._iteration, self._run):

@@ -22,10 +22,11 @@ class BatchStatistics(NamedTuple):
 
 def statistics_of(values: np.ndarray) -> BatchStatistics:
     """Return those of all rows of float[B, O] observations."""
-    count = len(values)
-    mean = values.mean(axis=0, dtype=np.float64)
-    squares = values.var(axis=0, dtype=np.float64) * count
-    return BatchStatistics(count, mean, squares, ((values == 0.0) | (values == 1.0)).all(axis=0))
+    rows, count = np.ascontiguousarray(values), len(values)  # one pass over rows that may be far apart
+    mean = rows.mean(axis=0, dtype=np.float64)
+    deviations = rows - mean
+    deviations *= deviations
+    return BatchStatistics(count, mean, deviations.mean(axis=0) * count, ((rows == 0.0) | (rows == 1.0)).all(axis=0))
 
 
 def thinned(values: np.ndarray) -> np.ndarray:

@@ -14,6 +14,8 @@ PHASES = {
     "update_seconds": "update",
     "transfer_seconds": "transfers to and from the GPU",
     "execution_seconds": "trials of how to run steps",
+    "statistics_seconds": "statistics after the update",
+    "checkpoint_seconds": "checkpoints: copies, waiting for the disk",
     "evaluation_seconds": "evaluation",
 }
 """Measured phases of an iteration."""

@@ -1,5 +1,6 @@
 """The iteration loop: collect a rollout, update the policy, record, save."""
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -55,9 +56,8 @@ class Trainer:
         services: Services,
     ) -> None:
         self.simulator, self.collector, self.updater = simulator, collector, updater
-        self.settings, self.metadata = settings, metadata
         self.checkpoints, self.budget, self.utilization = services.checkpoints, services.budget, services.utilization
-        self.ranks, self.observer = services.ranks, services.observer
+        self.settings, self.metadata, self.ranks, self.observer = settings, metadata, services.ranks, services.observer
         self.share = share_of(settings.instances, settings.group_size, self.ranks.rank, self.ranks.size)
         self.model, self.scales = updater.host, ObservationScales(updater.host, settings.normalise_observations)
         self.rewards = RewardPipeline(simulator, settings, self.model, self.share, self.ranks)
@@ -85,7 +85,9 @@ class Trainer:
         while self.unfinished and self.ranks.from_first(self._has_time):
             record = self.run_iteration(progress)
             record["evaluation"] = self.best_tracker.evaluate(self.iteration, not self.unfinished, progress)
-            record |= self.utilization.figures(record, self.model.spec, self.updater.microbatch)
+            record |= (
+                self.utilization.figures(record, self.model.spec, self.updater.microbatch) | self.checkpoints.figures()
+            )
             record |= self.observer.see(record, progress.say)
             self.checkpoints.wait()  # so that the metrics are never two iterations ahead of the checkpoint
             log.write(record)
@@ -113,7 +115,7 @@ class Trainer:
         self._begin_phase("updating", progress)
         share_done = self._share_done()
         coefficients = self._coefficients(share_done)
-        report = self._update(collected, coefficients, share_done)
+        report, begin = self._update(collected, coefficients, share_done), time.perf_counter()
         self.scales.learn(collected.trajectories, self.ranks)
         self.iteration += 1
         require_finite_parameters(self.model, self.iteration)
@@ -133,7 +135,7 @@ class Trainer:
         record = iteration_record(self.iteration, collected, report, coefficients, self.ranks)
         record |= {"units": dict(self.simulator.metric_units)} | self.rewards.figures()
         record |= self.length.figures() | health._asdict() | self.entropy.figures(share_done)
-        return record | self.collector.figures()
+        return record | self.collector.figures() | {"statistics_seconds": time.perf_counter() - begin}
 
     @property
     def unfinished(self) -> bool:
@@ -200,10 +202,10 @@ class Trainer:
 
     def _update(self, collected: Collected, coefficients: Coefficients, share_done: float) -> UpdateReport:
         """Improve the policy by a rollout."""
-        rng = stream(self.settings.seed, "update", self.iteration)
         with report_update_errors(self.updater, self.iteration, self.settings):
             batch = self.rewards.batch(collected, self.iteration + 1, share_done)
-            report = self.updater.update(batch, coefficients, rng)
+            report = self.updater.update(batch, coefficients, stream(self.settings.seed, "update", self.iteration))
+        self.utilization.sampler.phase(None)
         self.budget.leave_out(report.execution_seconds)
         return report._replace(fallbacks=collected.fallbacks + report.fallbacks)
 
@@ -230,12 +232,14 @@ class Trainer:
     @property
     def iterations_done(self) -> str:
         """Number of finished iterations for people: ``7 of 30``, or ``7`` where only time ends the run."""
-        total = self.settings.iterations
-        return str(self.iteration) if total == NO_LIMIT else f"{self.iteration} of {total}"
+        return (
+            str(self.iteration) if (total := self.settings.iterations) == NO_LIMIT else f"{self.iteration} of {total}"
+        )
 
     def save(self, which: Which) -> None:
         """Start writing a checkpoint of the present state; the first rank writes it."""
-        state = self.state_dict()
+        begin, state = time.perf_counter(), self.state_dict()
+        self.checkpoints.seconds += time.perf_counter() - begin
         if self.ranks.rank == 0:
             self.checkpoints.save(which, *state)
         elif which == "last":  # the one before is on the disk: the first rank has waited for it

@@ -88,7 +88,7 @@ def measure(setup: Setup, with_update: bool) -> Measured:
     if setup.config.collect_on == "gpu":
         changes["collect_on"] = "cpu"
     setup = setup.changed(**changes)
-    plan = apply_plan(plan_run(setup, machine))
+    plan = apply_plan(plan_run(setup, machine), setup.spec)
     require_memory(setup, plan, machine)
     with tempfile.TemporaryDirectory() as folder:
         trainer = build_trainer(setup, plan, Path(folder))

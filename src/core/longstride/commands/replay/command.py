@@ -71,7 +71,7 @@ def _build(settings: Settings, iteration: int, resume: bool, say: Say) -> Traine
     directory = Path(settings.config.run_directory)
     loaded = load_configured(settings.config, say)
     setup, machine = complete(played_here(settings), loaded), detect_machine()
-    plan = apply_plan(plan_run(setup, machine))
+    plan = apply_plan(plan_run(setup, machine), setup.spec)
     require_memory(setup, plan, machine)
     trainer = build_trainer(setup, plan, directory)
     if resume and loaded.simulator.resumable:

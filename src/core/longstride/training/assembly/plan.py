@@ -15,6 +15,7 @@ from longstride.hardware.planning.update_memory import BESIDE_A_GPU, workspace_b
 from longstride.hardware.types import CollectionWork, Gpu, Machine, PlanSettings
 from longstride.learning.distributed.ranks import Ranks
 from longstride.learning.distributed.shares import share_of
+from longstride.learning.step_costs.columns import parameter_count
 from longstride.learning.step_costs.count import count_answers
 from longstride.learning.step_costs.prediction import predict_update, second_gpu_of
 from longstride.learning.step_costs.update_memory import (
@@ -38,6 +39,9 @@ from longstride.training.run_directory.files import write_json
 
 _FEWEST_STEPS, _MOST_STEPS = 64, 1 << 23
 """Steps of a rollout below and above which no size is named; ROLLOUT_STEPS is at most 10 million."""
+
+_MANY = 1 << 18
+"""Parameters of an actor from which several threads of the host are faster for 1,024 observations (about 10 ms)."""
 
 
 def plan_run(setup: Setup, machine: Machine) -> Plan:
@@ -227,9 +231,13 @@ def update_memory(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, i
     )
 
 
-def apply_plan(plan: Plan) -> Plan:
-    """Set up torch as planned; return the plan as it holds, without what this GPU refuses."""
-    torch.set_num_threads(1 if plan.device == "cpu" else plan.update_threads)
+def apply_plan(plan: Plan, spec: PolicySpec) -> Plan:
+    """Set up torch for a policy as planned; return the plan as it holds, without what this GPU refuses.
+
+    Beside a GPU torch computes little on the host: on a busy machine each operation would wait for the last thread.
+    """
+    one = plan.device == "cpu" or (plan.collect_on != "torch" and parameter_count(spec.matrices["actor"]) < _MANY)
+    torch.set_num_threads(1 if one else plan.update_threads)
     apply_global_settings(plan.tf32, plan.cudnn_benchmark)
     if plan.allocator != "expandable_segments:True" or apply_allocator(plan.allocator):
         return plan

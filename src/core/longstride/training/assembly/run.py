@@ -202,7 +202,7 @@ def build_run(
         with _files_kept(setup if lock else None, directory, say):
             chosen = choose_options(setup, directory, resume, machine, ranks, say)
         setup = with_choice(chosen, setup)
-        part, plan = part_of(setup, ranks), apply_plan(plan_part(setup, machine, ranks))
+        part, plan = part_of(setup, ranks), apply_plan(plan_part(setup, machine, ranks), setup.spec)
         ranks.use_device(plan.device)
         _say_all([*setup.settings.notes, *budget_lines(setup.settings), *chosen.lines], say)
         lines = [*announce(plan, machine, setup.config, verbose), peak_line(part, plan)]

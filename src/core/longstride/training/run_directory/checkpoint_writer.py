@@ -4,6 +4,7 @@ What could not be written stays in memory and is tried again after each iteratio
 something is still unsaved at its end.
 """
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -93,11 +94,12 @@ class CheckpointWriter:
     """Writes checkpoints in a thread, at most one iteration's at a time: a disk can be slower than an iteration.
 
     ``kept`` last checkpoints stay, and one best. ``saved_iteration`` is that of the last one on the disk; 0 for none.
+    ``seconds`` is the time that the run has spent on them since :meth:`figures`.
     """
 
     def __init__(self, directory: Path, kept: int = 3, retry: WriteRetry | None = None) -> None:
         self.retry = retry or WriteRetry()
-        self.saved_iteration = 0
+        self.saved_iteration, self.seconds = 0, 0.0
         self._directory, self._kept = RunDirectory(directory), kept
         self._thread = ThreadPoolExecutor(1, "checkpoint")
         self._running: Future[None] | None = None
@@ -105,16 +107,24 @@ class CheckpointWriter:
 
     def save(self, which: Which, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> None:
         """Start writing a checkpoint of the tensors' present values, and of one that could not be written before."""
+        begin = time.perf_counter()
         copies = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
+        self.seconds += time.perf_counter() - begin
         self.wait()
         self._waiting[which] = copies, metadata
         self._running = self._thread.submit(self._write)
 
     def wait(self) -> None:
         """Wait until the running write has succeeded or failed."""
-        running, self._running = self._running, None
+        begin, running, self._running = time.perf_counter(), self._running, None
         if running is not None:
             running.result()
+        self.seconds += time.perf_counter() - begin
+
+    def figures(self) -> dict[str, float]:
+        """Return what metrics.jsonl says of the time since the call before: copies and waiting for the disk."""
+        seconds, self.seconds = self.seconds, 0.0
+        return {"checkpoint_seconds": seconds}
 
     def close(self) -> None:
         """Wait, and try a last time to write what failed."""

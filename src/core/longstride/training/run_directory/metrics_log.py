@@ -22,7 +22,7 @@ _NUMBERS = (
     *("learning_rate_factor", "dead_units", "observation_effect", "choices_changed", "transfer_seconds"),
     *(
         "execution_seconds",
-        "iteration_seconds",
+        *("iteration_seconds", "statistics_seconds", "checkpoint_seconds"),
         "simulated_episodes",
         "skipped_steps",
         "optimizer_steps",
