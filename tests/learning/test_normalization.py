@@ -230,6 +230,24 @@ def test_weights_stay_where_a_deviation_grows_and_where_a_column_begins_to_vary(
         assert torch.equal(b, new_b)
 
 
+def test_observations_that_were_read_beside_the_update_count_once():
+    """The same statistics to the bit, and those of the next rollout are its own."""
+    (model, beside, seen), (_, alone, _) = learned_scales("mlp"), learned_scales("mlp")
+    for rollout, early in ((seen * 3.0, True), (seen - 1.0, False), (seen + 2.0, True)):
+        trajectories = [observing(model.spec, rollout), observing(model.spec, rollout[:20])]
+        if early:
+            beside.observe(trajectories)
+        beside.learn(trajectories)
+        alone.learn(trajectories)
+        assert beside.arrays().keys() == alone.arrays().keys()
+        for name, array in alone.arrays().items():
+            assert beside.arrays()[name].tobytes() == array.tobytes(), name
+    unscaled = ObservationScales(model, learns=False)
+    unscaled.observe(trajectories)
+    unscaled.learn(trajectories)
+    assert unscaled.statistics.count == 0.0
+
+
 def test_a_policy_without_memory_moves_with_its_scales():
     """Whether it helps such policies: research/learning/defaults.md, outputs that stay."""
     model, scales, seen = learned_scales("mlp")

@@ -1,6 +1,7 @@
 """Normalisation of observations, of rewards, and of the values that a critic learns."""
 
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from longstride.learning.advantages import Total, discounted_sums, mean_and_devi
 from longstride.learning.distributed.ranks import ALONE, Ranks, flattened
 from longstride.learning.listed.scales import DescriptionScales
 from longstride.policies.networks import ActorCritic
-from longstride.policies.observation_normalizer import RunningStatistics, statistics_of, thinned
+from longstride.policies.observation_normalizer import BatchStatistics, RunningStatistics, statistics_of, thinned
 from longstride.rollout.trajectory import Trajectory
 
 _ROUNDING = 1e-9
@@ -33,15 +34,22 @@ class ObservationScales:
 
     def __init__(self, model: ActorCritic, learns: bool = True) -> None:
         self._model, self.statistics = model, RunningStatistics.empty(model.spec.observation_size)
-        self._learns = learns
+        self._learns, self._observed = learns, list[Future[list[BatchStatistics]]]()
+        self._thread = ThreadPoolExecutor(1, "observation-statistics")
         self._descriptions = DescriptionScales(model)
+
+    def observe(self, trajectories: Sequence[Trajectory]) -> None:
+        """Begin to read the observations of a rollout, in a thread, before :meth:`learn` of the same ones."""
+        if self._learns:
+            self._observed = [self._thread.submit(_statistics, trajectories)]
 
     def learn(self, trajectories: Sequence[Trajectory], ranks: Ranks = ALONE) -> None:
         """Include the observations of a rollout of all ranks, and set the scales of the model."""
         if not self._learns:
             return
         before = self.statistics.deviation()
-        for batch in flattened(ranks.gather([statistics_of(thinned(t.observations)) for t in trajectories])):
+        observed = self._observed.pop().result() if self._observed else _statistics(trajectories)
+        for batch in flattened(ranks.gather(observed)):
             self.statistics.include(batch)
         shift, scale = map(torch.from_numpy, self.statistics.shift_and_scale())
         if self._model.spec.has_memory:
@@ -58,6 +66,11 @@ class ObservationScales:
         """Restore what :meth:`arrays` returned, among others."""
         self.statistics = RunningStatistics(**{n: arrays[f"{_OF_OBSERVATIONS}{n}"] for n in vars(self.statistics)})
         self._descriptions.restore(arrays)
+
+
+def _statistics(trajectories: Sequence[Trajectory]) -> list[BatchStatistics]:
+    """Return those of the observations of each trajectory."""
+    return [statistics_of(thinned(each.observations)) for each in trajectories]
 
 
 @torch.no_grad()

@@ -85,9 +85,8 @@ class Trainer:
         while self.unfinished and self.ranks.from_first(self._has_time):
             record = self.run_iteration(progress)
             record["evaluation"] = self.best_tracker.evaluate(self.iteration, not self.unfinished, progress)
-            record |= (
-                self.utilization.figures(record, self.model.spec, self.updater.microbatch) | self.checkpoints.figures()
-            )
+            record |= self.utilization.figures(record, self.model.spec, self.updater.microbatch)
+            record |= self.checkpoints.figures()
             record |= self.observer.see(record, progress.say)
             self.checkpoints.wait()  # so that the metrics are never two iterations ahead of the checkpoint
             log.write(record)
@@ -113,8 +112,8 @@ class Trainer:
         collected = self._collect(self.settings.instances)
         self.best_tracker.record_iteration(collected.whole)  # before the update
         self._begin_phase("updating", progress)
-        share_done = self._share_done()
-        coefficients = self._coefficients(share_done)
+        self.scales.observe(collected.trajectories)  # while the update runs
+        coefficients = self._coefficients(share_done := self._share_done())
         report, begin = self._update(collected, coefficients, share_done), time.perf_counter()
         self.scales.learn(collected.trajectories, self.ranks)
         self.iteration += 1
@@ -180,12 +179,11 @@ class Trainer:
     def _collect_part(self, count: int) -> tuple[Sequence[InstanceTrajectory], Summary]:
         """Collect with some of the instances of this rank; outputs that are not finite are a problem for all."""
         trajectories: Sequence[InstanceTrajectory] = []
-        seconds, problem = 0.0, ""
-        limits = self.settings.episode_time_limit, self.settings.directory
+        seconds, problem, run = 0.0, "", self.settings
         try:
             if count:
                 arguments = self.collector, self.actor_params(), self.iteration, count
-                trajectories, seconds = collect_guarded(*arguments, *limits)
+                trajectories, seconds = collect_guarded(*arguments, run.episode_time_limit, run.directory)
         except PolicyNotFiniteError as error:
             problem = str(error)
         return trajectories, summary_of(trajectories, seconds, problem, self.collector.terminated)
@@ -232,9 +230,8 @@ class Trainer:
     @property
     def iterations_done(self) -> str:
         """Number of finished iterations for people: ``7 of 30``, or ``7`` where only time ends the run."""
-        return (
-            str(self.iteration) if (total := self.settings.iterations) == NO_LIMIT else f"{self.iteration} of {total}"
-        )
+        total = self.settings.iterations
+        return str(self.iteration) if total == NO_LIMIT else f"{self.iteration} of {total}"
 
     def save(self, which: Which) -> None:
         """Start writing a checkpoint of the present state; the first rank writes it."""
@@ -256,8 +253,7 @@ class Trainer:
 
     def _facts(self, iteration: int) -> dict[str, Any]:
         """Return what every checkpoint says of the run, JSON values, with parameters after some iterations."""
-        best = self.best_tracker.metadata()
-        return {**self.metadata, "iteration": iteration, "ranks": self.ranks.size, **best}
+        return {**self.metadata, "iteration": iteration, "ranks": self.ranks.size, **self.best_tracker.metadata()}
 
     def state_dict(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return everything that the rest of the run depends on: tensors by name, and JSON values."""
