@@ -42,6 +42,7 @@ def main() -> None:
     parser.add_argument("--streams", type=int, nargs="+", default=[32, 256])
     parser.add_argument("--gpu", action="store_true")
     options = parser.parse_args()
+    options.torch = True
     torch.set_num_threads(options.threads)
     columns = ["torch", *(["gpu"] if options.gpu else [])]
     print(f"{options.threads} threads; steps/s, and the ratio to the compiled loop")
@@ -60,7 +61,7 @@ def measure(width: int, streams: int, options: argparse.Namespace) -> dict[str, 
     weights = align_params(model.flat[: model.layout.actor_size].numpy(), model.spec)
     plan = RolloutPlan(0, streams, threads=options.threads, side_by_side=MOST_SIDE_BY_SIDE)
     collectors = {"loop": EpisodeCollector(simulator, model.spec, plan)}
-    places = {"torch": (torch.device("cpu"), None)}
+    places = {"torch": (torch.device("cpu"), None)} if options.torch else {}
     if options.gpu:
         places["gpu"] = torch.device("cuda"), CudaGraphs(torch.device("cuda"))
     for name, (device, graphs) in places.items():

@@ -1,4 +1,8 @@
-"""Steps a second of the compiled loop beside the collector with torch, here and on the card (``collect_on.py``)."""
+"""Steps a second of the compiled loop beside the collector with the policy on the card (``collect_on.py``).
+
+Episodes have the 200 steps of Gymnasium's Pendulum: Python begins and ends each in about 100 µs, one after another, so
+shorter ones would measure that. The loop of one thread shows what the others add.
+"""
 
 import argparse
 
@@ -9,7 +13,7 @@ from benchmarks.gpu_report.markdown import table
 from benchmarks.gpu_report.parts import Figures, Task
 from longstride.hardware.detect import detect_machine
 
-WIDTHS, STREAMS, STEPS, REPEATS = (128, 1024), (1024, 2048), 64, 3
+WIDTHS, STREAMS, STEPS, REPEATS = (128, 1024), (1024, 2048), 200, 2
 SMALL = (8,), (4,), 8, 1
 
 
@@ -18,11 +22,14 @@ def measure(task: Task) -> Figures:
     widths, streams, steps, repeats = SMALL if task.small else (WIDTHS, STREAMS, STEPS, REPEATS)
     threads = 1 if task.small else detect_machine().usable_cores
     torch.set_num_threads(threads)
-    options = argparse.Namespace(steps=steps, repeats=repeats, threads=threads, gpu=task.device == "cuda")
+    card = task.device == "cuda"
+    options = argparse.Namespace(steps=steps, repeats=repeats, threads=threads, gpu=card, torch=not card)
+    alone = argparse.Namespace(**{**vars(options), "threads": 1, "gpu": False, "torch": False})
     rows: list[Figures] = []
     for width in widths:
+        one = rates_of(width, min(streams) // threads or 1, alone)["loop"]
         for count in streams:
-            rows.append({"width": width, "streams": count, **rates_of(width, count, options)})
+            rows.append({"width": width, "streams": count, "one": one, **rates_of(width, count, options)})
             task.keep({"threads": threads, "rows": rows})
     return {"threads": threads, "rows": rows, "problem": ""}
 
@@ -30,10 +37,10 @@ def measure(task: Task) -> Figures:
 def lines(figures: Figures) -> list[str]:
     """Return the figures as Markdown."""
     rows = [
-        (f"3 x {row['width']:,}", f"{row['streams']:,}", *(_rate(row, name) for name in ("loop", "torch", "gpu")))
+        (f"3 x {row['width']:,}", f"{row['streams']:,}", *(_rate(row, name) for name in ("one", "loop", "torch", "gpu")))
         for row in figures["rows"]
     ]
-    head = "policy", "streams", "compiled loop", "torch on the CPU", "torch on the card"
+    head = "policy", "streams", "compiled loop, one thread", "compiled loop", "torch on the CPU", "torch on the card"
     return [f"Steps of Pendulum a second, {figures['threads']} threads:", "", *table(head, rows)]
 
 
