@@ -100,7 +100,7 @@ class Fused:
         self.simulator, self.spec, self.steps = simulator, model.spec, 0
         self.loop, self.states = build_collect_steps(simulator, model.spec), new_state(simulator)
         self.trajectory = allocate(model.spec, simulator.max_steps)
-        self.arrays = new_loop_arrays(self.trajectory.select(None), model.spec)
+        self.arrays = new_loop_arrays(self.trajectory.select(None), model.spec, self.states)
         self.weights = align_params(model.flat[: model.layout.actor_size].numpy(), model.spec)
 
     def run(self, seed: int) -> float:

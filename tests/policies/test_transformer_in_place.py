@@ -6,6 +6,7 @@ from helpers.memory_models import memory_model
 from helpers.transformer_models import transformer_spec
 
 from longstride.learning.step_costs.count import count_answers
+from longstride.policies.batched_forward import TorchForward
 from longstride.policies.families.torch_families import TORCH_FAMILIES
 from longstride.policies.families.torch_family import HiddenInputs
 from longstride.policies.families.transformer.family import TRANSFORMER
@@ -63,3 +64,13 @@ def test_a_step_reads_each_ring_once_and_writes_a_column():
     added = 4 * (rings[1].state_size - rings[0].state_size)
     mask = 3 * 128 * 4 + 2 * 128 * (8 + 4)  # read by each of three blocks; made of places and ages
     assert added < long - short < added + 3 * mask
+
+
+def test_keys_and_values_begin_at_multiples_of_16_bytes():
+    """Kernels of attention read them in place, and end a process on a GPU whose rows lie between."""
+    spec = transformer_spec(layers=2)
+    assert spec.state_size % 4, "an odd row has the age behind the rings"
+    forward = TorchForward(spec, 2, ROWS, torch.device("cpu"))
+    for half in forward._states:
+        assert half.shape == (ROWS, spec.state_size)
+        assert all(row.data_ptr() % 16 == 0 for row in half)

@@ -9,6 +9,7 @@ import ctypes
 import importlib.util
 import subprocess
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +32,13 @@ def build_guard(library: Path, compiler: str) -> None:
     subprocess.run(command, check=True, capture_output=True, text=True)
 
 
+class NoStream:
+    """A stream of work that is done at once."""
+
+    def wait_stream(self, stream):
+        """Do nothing."""
+
+
 def load_guard(library: Path) -> None:
     """Load the compiled guard; before the first import of torch, which asks once whether there is a card."""
     for name in ("libc10.so", "libtorch_cpu.so"):
@@ -41,6 +49,9 @@ def load_guard(library: Path) -> None:
     torch.cuda._lazy_init = lambda: None
     torch.cuda.synchronize = lambda device=None: None
     torch.cuda.empty_cache = lambda: None
+    torch.cuda.Stream = lambda device=None: NoStream()
+    torch.cuda.current_stream = NoStream
+    torch.cuda.stream = lambda stream: nullcontext()
     torch.cuda.get_rng_state = lambda device=None: None
     torch.cuda.set_rng_state = lambda state, device=None: None
     torch.cuda.is_bf16_supported = lambda including_emulation=True: True

@@ -24,11 +24,11 @@ from longstride.simulators.spaces import Discrete
 def watched(loss_of):
     """Return a function that writes down the number formats of a loss, its terms, and what it is computed from."""
 
-    def loss(*arguments):
-        found = loss_of(*arguments)
+    def loss(*arguments, **others):
+        found = loss_of(*arguments, **others)
         tensors = {"total": found.total, **found.terms._asdict()}
-        for k, pair in enumerate(zip(found.outputs, found.slopes, strict=True)):
-            tensors.update({f"output{k}": pair[0], f"slope{k}": pair[1]})
+        tensors.update({f"output{k}": each for k, each in enumerate(found.outputs)})
+        tensors.update({f"slope{k}": each for k, each in enumerate(found.slopes)})
         FORMATS.update(f"{name} {tensor.dtype}" for name, tensor in tensors.items())
         return found
 
@@ -106,7 +106,6 @@ def problem(space: str) -> tuple[ActorCritic, list[Trajectory]]:
         trajectory.observations[-1] = 0.0
         trajectory.rewards[:], trajectory.elapsed[:] = rng.normal(size=end - begin), 1.0
         trajectory.terminated[:] = trajectory.truncated[:] = False
-        trajectory.control_variate[:] = 0.0
         trajectory.terminated[-1] = True
         trajectory.terminated[69:-1:70] = remembers
         trajectories.append(trajectory)

@@ -240,7 +240,7 @@ def test_the_large_transformer_is_planned_on_a_card():
     setup = complete(load_settings(None, {"preset": "large_transformer"}), LoadedSimulator(Bandit(), {}))
     (note,) = setup.settings.notes
     assert note.startswith(
-        "Preset large_transformer sets sizes of a large policy for a GPU, on which it has not run yet: POLICY_NETWORK "
+        "Preset large_transformer sets sizes of a large policy for a GPU: POLICY_NETWORK "
         "transformer, ACTOR_HIDDEN_SIZE 1,024,"
     )
     spec = setup.spec

@@ -66,12 +66,12 @@ class TorchForward:
             torch.zeros(halves, rows, columns, dtype=dtype, pin_memory=self._on_gpu) for columns, dtype in shapes
         ]
         self._inputs = [each.to(device) for each in self._host[:2]]  # on the CPU the same memory
-        # Kernels of attention want keys and values that begin at multiples of 16 bytes.
-        filled = -(-spec.state_size // ALIGNMENT) * ALIGNMENT
+        self._in_place = TORCH_FAMILIES[spec.family.name].in_place
+        # Kernels of attention, which read these states in place, fail unless each row begins at a multiple of 16 bytes.
+        filled = -(-spec.state_size // ALIGNMENT) * ALIGNMENT if self._in_place else spec.state_size
         self._states = torch.zeros(halves, rows, filled, device=device)[..., : spec.state_size]
         self.observations, self.begins, self.outputs = (each.numpy() for each in self._host)
         self._spec, self._has_memory = spec, spec.has_memory
-        self._in_place = TORCH_FAMILIES[spec.family.name].in_place
         self._ready: list[Any] = [_new_event() for _ in range(halves if self._on_gpu else 0)]
         self._launches: list[Callable[[], None]] = []
 

@@ -3,7 +3,8 @@
 Both are predicted as the seconds of one environment step of all instances. On the cores an instance's step takes its
 simulator and the weights of the actor. On a GPU the instances step in two half-batches in turns: while the device
 answers one, the cores step the other. The constants of the cores were measured with benchmarks/collect_on.py on an EPYC
-(Zen 4, one core), those of GPUs are assumed: nothing has run on one.
+(Zen 4, one core), those of GPUs are assumed. On an H200 episodes of 64 steps were bound by what each episode costs, in
+the loop and with the card alike (docs/how-to/collect-on-a-gpu.md): that says nothing of these constants.
 """
 
 from typing import Literal

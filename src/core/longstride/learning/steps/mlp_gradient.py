@@ -5,6 +5,7 @@ precision those of hidden layers are one flat tensor, which is copied to its pla
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -169,8 +170,13 @@ class MlpGradient:
         """Return what a function returns for each network."""
         if not self._others:
             return {self._first: work(self._first)}
-        others = self._beside.run(lambda: {part: work(part) for part in self._others})
-        found = {self._first: work(self._first), **others}
+        try:
+            others = self._beside.run(lambda: {part: work(part) for part in self._others})
+            found = {self._first: work(self._first), **others}
+        except BaseException:
+            with suppress(RuntimeError):  # memory that is given out again must not be written by what still runs
+                self._beside.join()
+            raise
         self._beside.join()
         return found
 

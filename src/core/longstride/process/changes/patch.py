@@ -34,5 +34,4 @@ def with_arrivals(simulator: ProcessSimulator, factor: float) -> ProcessSimulato
     changed = copy.copy(simulator)
     p = changed.parameters = simulator.parameters.copy()
     p["arrival_rates"] *= factor
-    p["arrivals_expected"] *= factor
     return changed

@@ -54,7 +54,7 @@ LARGE_TRANSFORMER: dict[str, Any] = {
 
 _SIZES = {
     "guide": (GUIDE, "sizes of learning, for comparisons of speed, not for results"),
-    "large_transformer": (LARGE_TRANSFORMER, "sizes of a large policy for a GPU, on which it has not run yet"),
+    "large_transformer": (LARGE_TRANSFORMER, "sizes of a large policy for a GPU"),
 }
 """Presets that set sizes, and what for."""
 
