@@ -37,7 +37,11 @@ def measure(task: Task) -> Figures:
 def lines(figures: Figures) -> list[str]:
     """Return the figures as Markdown."""
     rows = [
-        (f"3 x {row['width']:,}", f"{row['streams']:,}", *(_rate(row, name) for name in ("one", "loop", "torch", "gpu")))
+        (
+            f"3 x {row['width']:,}",
+            f"{row['streams']:,}",
+            *(_rate(row, name) for name in ("one", "loop", "torch", "gpu")),
+        )
         for row in figures["rows"]
     ]
     head = "policy", "streams", "compiled loop, one thread", "compiled loop", "torch on the CPU", "torch on the card"
