@@ -63,8 +63,8 @@ def report_gpu_loss(settings: TrainingSettings | None = None, saved: Callable[[]
             iteration = saved()
             remedy = resume_sentence(iteration, settings.command_after(iteration), " --device cpu")
         raise GpuLostError(
-            f"The GPU failed ({reason}), and this process cannot use it again. Until nvidia-smi finds the GPU again, go on "
-            f"with --device cpu. {remedy}"
+            f"The GPU failed ({reason}), and this process cannot use it again. Until nvidia-smi finds the GPU again, "
+            f"go on with --device cpu. {remedy}"
         ) from error
 
 
