@@ -90,7 +90,7 @@ def collector_of(simulator, steps=0, instances=2, seed=SEED):
 
 def collect(collector, iteration=0, seconds=0.0):
     weights, count = weights_for(collector.simulator), collector.plan.instances
-    return collect_guarded(collector, weights, iteration, count, seconds, Path("runs/trap"))
+    return collect_guarded(collector, collector.state_dict(), weights, iteration, count, seconds, Path("runs/trap"))
 
 
 def weights_for(simulator):

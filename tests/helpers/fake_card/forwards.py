@@ -53,7 +53,7 @@ def run_cases(card_class):
                         each.launch(1)
                         each.wait(1)
                     traffic = vars(card.look())
-                states = [each.states(1) for each in (on_cpu, on_card)]
+                states = [each.copy_states()(1) for each in (on_cpu, on_card)]
             outputs = on_cpu.outputs[1], on_card.outputs[1]
             difference = max(np.abs(a - b).max(initial=0) for a, b in (outputs, states))
             results[name + way] = {

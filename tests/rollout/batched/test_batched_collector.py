@@ -1,6 +1,7 @@
 """The batched collector against the compiled loop: the same steps from the same seeds."""
 
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -75,6 +76,20 @@ def test_a_resumed_rollout_has_the_same_bits_and_the_compiled_loop_can_continue_
         each.load_state_dict(state)
     assert bits(other.collect(weights, 0, INSTANCES)[0]) == bits(expected)
     assert_same_but_for_rounding(expected, loop.collect(weights, 0, INSTANCES)[0])
+
+
+def test_records_are_those_of_their_time_whenever_they_are_read():
+    """They are made where they are read; a rollout later they are the same, and another process gets arrays."""
+    model = shop_model()
+    weights, collector = actor_weights(model), batched_collector(Shop(), model, INSTANCES, STEPS)
+    collector.collect(weights, 0, INSTANCES)
+    early, late = saved(collector), collector.state_dict()
+    collector.collect(weights, 0, INSTANCES)
+    sent = pickle.loads(pickle.dumps(late.records))
+    assert [*early.records] == [*late.records] == [*sent]
+    for name, record in early.records.items():
+        assert record.tobytes() == late.records[name].tobytes() == sent[name].tobytes()
+    assert any(record.tobytes() != collector.state_dict().records[name].tobytes() for name, record in sent.items())
 
 
 def test_a_record_of_another_simulator_is_refused():

@@ -127,11 +127,23 @@ class TorchForward:
         if self._on_gpu:
             self._ready[half].synchronize()
 
-    def states(self, half: int) -> np.ndarray:
-        """Return float32[rows, state_size], the policy's states of a half."""
-        kept = self._states[half]
-        states: np.ndarray = (self._in_place.unpack(self._spec, kept) if self._in_place else kept).cpu().numpy()
+    def read_states(self, half: int, into: np.ndarray) -> None:
+        """Write the policy's states of the first rows of a half into float32[n, state_size]."""
+        torch.from_numpy(into).copy_(self._unpacked(self._states[half, : len(into)]))
+
+    def copy_states(self) -> Callable[[int], np.ndarray]:
+        """Copy all states on the device; return what gives those of a half, float32[rows, state_size]."""
+        copied = self._states.clone()
+
+        def states(half: int) -> np.ndarray:
+            of_the_half: np.ndarray = self._unpacked(copied[half]).cpu().numpy()
+            return of_the_half
+
         return states
+
+    def _unpacked(self, states: Tensor) -> Tensor:
+        """Return states of a half as every other function takes them."""
+        return self._in_place.unpack(self._spec, states) if self._in_place else states
 
     def set_states(self, half: int, states: np.ndarray) -> None:
         """Set the states of the first rows of a half, float32[n, state_size]."""

@@ -1,7 +1,7 @@
 """What all collectors share: their plan, their results, the protocol that the trainer uses, and helpers."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -67,7 +67,7 @@ class InstanceTrajectory(NamedTuple):
 class CollectorState(NamedTuple):
     """Unfinished episodes of all instances, as a checkpoint keeps them."""
 
-    records: dict[str, np.ndarray]  # name -> uint8[*], bytes of states
+    records: Mapping[str, np.ndarray]  # name -> uint8[*], bytes of states
     metadata: list[dict[str, Any]]  # JSON values of each instance
 
 

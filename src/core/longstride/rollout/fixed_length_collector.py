@@ -135,7 +135,7 @@ class FixedLengthCollector(Collector):
 
     def load_state_dict(self, state: CollectorState) -> None:
         """Continue episodes; instances without a state begin with their first one."""
-        self.exploring.restore(state.records)
+        self.exploring.restore(dict(state.records))
         for instance, metadata in zip(self._instances, state.metadata, strict=False):
             instance.load(state.records.get(record_name(instance.index)), metadata)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from longstride.errors import EndlessEpisodeError, PolicyNotFiniteError, SimulatorError, this_command
 from longstride.escaping import shell_word
-from longstride.rollout.collector import Collector, InstanceTrajectory
+from longstride.rollout.collector import Collector, CollectorState, InstanceTrajectory
 from longstride.rollout.fault_locator import FaultLocator, find_fault
 from longstride.simulators.check.time_limit import TooLong, time_limit
 from longstride.simulators.simulator import Simulator
@@ -23,16 +23,23 @@ _PATIENCE = 5.0
 
 
 def collect_guarded(
-    collector: Collector, actor_params: np.ndarray, iteration: int, count: int, seconds: float, directory: Path
+    collector: Collector,
+    before: CollectorState,
+    actor_params: np.ndarray,
+    iteration: int,
+    count: int,
+    seconds: float,
+    directory: Path,
 ) -> tuple[Sequence[InstanceTrajectory], float]:
     """Return what :meth:`Collector.collect` returns for an iteration, counted from 0.
 
-    ``seconds`` is the time limit, 0 for none; the command in an error names the run's ``directory``.
+    ``before`` is the collector's present state, from which a failure is played again. ``seconds`` is the time limit, 0
+    for none; the command in an error names the run's ``directory``.
 
     Raises:
         SimulatorError: the simulator broke its contract, or (EndlessEpisodeError) did not return in time.
     """
-    before, simulator, plan = collector.state_dict(), collector.simulator, collector.plan
+    simulator, plan = collector.simulator, collector.plan
     first_episode = iteration * (plan.of or count) + plan.first
     collect = partial(collector.collect, actor_params, first_episode, count)
     try:

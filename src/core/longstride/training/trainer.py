@@ -166,7 +166,7 @@ class Trainer:
             self.collector.resize(self.length.steps)
         while True:
             before = self.collector.state_dict()
-            trajectories, part = self._collect_part(self.share.of(instances))
+            trajectories, part = self._collect_part(before, self.share.of(instances))
             whole = joined(self.ranks.gather(part))
             if not whole.problem:
                 if self.ranks.size > 1:
@@ -176,13 +176,13 @@ class Trainer:
                 fallbacks.append(self.updater.rollback(whole.problem))
             self.collector.load_state_dict(before)
 
-    def _collect_part(self, count: int) -> tuple[Sequence[InstanceTrajectory], Summary]:
+    def _collect_part(self, before: CollectorState, count: int) -> tuple[Sequence[InstanceTrajectory], Summary]:
         """Collect with some of the instances of this rank; outputs that are not finite are a problem for all."""
         trajectories: Sequence[InstanceTrajectory] = []
         seconds, problem, run = 0.0, "", self.settings
         try:
             if count:
-                arguments = self.collector, self.actor_params(), self.iteration, count
+                arguments = self.collector, before, self.actor_params(), self.iteration, count
                 trajectories, seconds = collect_guarded(*arguments, run.episode_time_limit, run.directory)
         except PolicyNotFiniteError as error:
             problem = str(error)
@@ -260,7 +260,7 @@ class Trainer:
         tensors, metadata = self.updater.state_dict()
         part = PartState(self.collector.state_dict(), self.rewards.scale.carried, tensors.get(CRITIC_STATES))
         whole = joined_state(part, self.ranks)
-        arrays = self.scales.arrays() | whole.unfinished.records | self.rewards.arrays(whole.carried)
+        arrays = {**self.scales.arrays(), **whole.unfinished.records, **self.rewards.arrays(whole.carried)}
         tensors |= {} if whole.critic_states is None else {CRITIC_STATES: whole.critic_states}
         candidates, judge_state = self.best_tracker.state_dict()
         arrays |= candidates

@@ -5,12 +5,13 @@ random streams, as in the compiled loop; its outputs differ from that loop's by 
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from longstride.jit_cache.cache import cached
+from longstride.policies.compiled.forward import new_policy_states
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.batched.arrays import new_batch_arrays, new_block
 from longstride.rollout.batched.forward import BatchedForward
@@ -54,12 +55,14 @@ class BatchedCollector(Collector):
         rows = _new_rows(simulator, spec, plan, new)
         self.arrays = new_batch_arrays(rows, spec, forward, self.threads)
         self.instances = Instances(simulator, spec, plan, rows, self.arrays)
+        self._copied_states: Callable[[int], np.ndarray] | None = None  # since the last forward pass
 
     def collect(
         self, actor_params: np.ndarray, first_episode: int, count: int
     ) -> tuple[list[InstanceTrajectory], float]:
         """Collect with some instances."""
         begin = time.perf_counter()
+        self._copied_states = None
         self.instances.begin_rollout(first_episode, count)
         self.forward.load(actor_params)
         self._play(self._players(actor_params))
@@ -74,8 +77,6 @@ class BatchedCollector(Collector):
     def _play(self, players: list[BlockPlayer]) -> None:
         """Make turns until no instance goes on."""
         halves, forward, row = range(len(self.forward.outputs)), self.forward, 0
-        for half in halves:
-            forward.set_states(half, self._states_of(half))
         with Threads(players, self.arrays) as threads:
             live = [half for half in halves if self._answer(half, threads, row)]
             while live:
@@ -86,9 +87,6 @@ class BatchedCollector(Collector):
                     if self._answer(half, threads, row):
                         still.append(half)
                 live = still
-        for half in halves:
-            states = self._states_of(half)
-            states[:] = forward.states(half)[: len(states)]
 
     def _answer(self, half: int, threads: Threads, row: int) -> bool:
         """Let a half step, and begin to answer its observations, rows of one number; return whether any goes on."""
@@ -102,18 +100,14 @@ class BatchedCollector(Collector):
     def _note_states(self, half: int, row: int) -> None:
         """Write what a policy with memory is trained with later: its states before a chunk of steps."""
         begin, end = self._bounds(half)
-        states = self.forward.states(half)[: end - begin]
-        fresh = self.arrays.begins[half, : end - begin]
-        self.arrays.rows.states[begin:end, row // self.spec.chunk] = np.where(fresh, np.float32(0.0), states)
+        kept = self.arrays.rows.states[begin:end, row // self.spec.chunk]
+        self.forward.read_states(half, kept)
+        kept[self.arrays.begins[half, : end - begin, 0]] = 0.0
 
     def _bounds(self, half: int) -> tuple[int, int]:
         """Return the first instance of a half, and the one after its last."""
         in_a_half = int(self.arrays.in_a_half[0])
         return half * in_a_half, min((half + 1) * in_a_half, self.plan.instances)
-
-    def _states_of(self, half: int) -> np.ndarray:
-        """Return a view of the policy's states of the instances of a half."""
-        return self.instances.policy_states[slice(*self._bounds(half))]
 
     def _players(self, actor_params: np.ndarray) -> list[BlockPlayer]:
         """Return a player for each thread."""
@@ -151,11 +145,24 @@ class BatchedCollector(Collector):
 
     def state_dict(self) -> CollectorState:
         """Return the state of every instance; nothing where every episode is played to its end."""
-        return self.instances.state_dict()
+        if not self.plan.steps:
+            return CollectorState({}, [])
+        copied = self._copied_states = self._copied_states or self.forward.copy_states()
+        halves = range(len(self.forward.outputs))
+
+        def policy_states() -> np.ndarray:
+            sizes = [end - begin for begin, end in map(self._bounds, halves)]
+            return np.concatenate([copied(half)[:size] for half, size in zip(halves, sizes, strict=True)])
+
+        return self.instances.state_dict(policy_states)
 
     def load_state_dict(self, state: CollectorState) -> None:
         """Continue episodes; instances without a state begin with their first one."""
-        self.instances.load_state_dict(state)
+        policy_states = new_policy_states(self.spec, self.plan.instances)
+        self.instances.load_state_dict(state, policy_states)
+        self._copied_states = None
+        for half in range(len(self.forward.outputs)):
+            self.forward.set_states(half, policy_states[slice(*self._bounds(half))])
 
     def replayed(self, before: CollectorState, first_episode: int, count: int) -> list[ReplayedInstance]:
         """Return the instances of a collection as they were before it, for the compiled loop to repeat."""

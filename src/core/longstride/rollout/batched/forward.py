@@ -1,5 +1,6 @@
 """What a batched collector asks of the policy: one forward pass for the rows of a half-batch."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -28,8 +29,14 @@ class BatchedForward(Protocol):
     def wait(self, half: int) -> None:
         """Wait until the outputs of a half are there."""
 
-    def states(self, half: int) -> np.ndarray:
-        """Return float32[rows, state_size], the policy's states of a half, after the last forward pass has ended."""
+    def read_states(self, half: int, into: np.ndarray) -> None:
+        """Write the policy's states of the first rows of a half into float32[n, state_size].
+
+        The last forward pass must have ended, here and in the next two.
+        """
+
+    def copy_states(self) -> Callable[[int], np.ndarray]:
+        """Copy all states where they are; return what gives those of a half, float32[rows, state_size]."""
 
     def set_states(self, half: int, states: np.ndarray) -> None:
         """Set the policy's states of the first rows of a half, float32[n, state_size]."""

@@ -1,13 +1,14 @@
 """What Python knows of the instances of a batched collector: their episodes, random streams, ends and checkpoints."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from longstride.policies.compiled.forward import new_policy_states
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.batched.arrays import BEGINS, IDLE, BatchArrays
+from longstride.rollout.batched.records import Records
 from longstride.rollout.batched.swapped_generator import state_of, words_of
 from longstride.rollout.collector import (
     CollectorState,
@@ -19,7 +20,7 @@ from longstride.rollout.collector import (
     restarts,
     snapshot_of,
 )
-from longstride.rollout.fault_locator import ReplayedInstance, StepSnapshot, generator_in, load_record, record_of
+from longstride.rollout.fault_locator import ReplayedInstance, StepSnapshot, generator_in, load_record
 from longstride.rollout.loop_arrays import Generators
 from longstride.rollout.trajectory import Trajectory
 from longstride.seeding import stream
@@ -32,7 +33,6 @@ class Instances:
 
     Attributes:
         states: ``state_dtype``[S], the simulator's states.
-        policy_states: float32[S, state_size], the policy's states between rollouts.
         numbers: int64[S], numbers of the episodes; -1 before the first.
         over: bool[S], whether the episode has ended, so that another one has to begin.
         terminated: bool[S], whether any of its episodes so far was terminated, and not cut.
@@ -44,7 +44,6 @@ class Instances:
         self._simulator, self._spec, self._plan, self._rows, self._arrays = simulator, spec, plan, rows, arrays
         count = plan.instances
         self.states = np.zeros(count, simulator.state_dtype).view(np.recarray)
-        self.policy_states = new_policy_states(spec, count)
         self.numbers, self.over, self.terminated = (
             np.full(count, -1),
             np.ones(count, np.bool_),
@@ -130,18 +129,17 @@ class Instances:
         names = (self._plan.first + i, number) if self._plan.steps else (number,)
         return stream(seed, "simulator", *names), stream(seed, "policy", *names)
 
-    def state_dict(self) -> CollectorState:
-        """Return what is needed to continue unfinished episodes."""
-        if not self._plan.steps:
-            return CollectorState({}, [])
-        count, first = self._plan.instances, self._plan.first
+    def state_dict(self, policy_states: Callable[[], np.ndarray]) -> CollectorState:
+        """Return what is needed to continue unfinished episodes, with float32[S, state_size] the policy's states."""
+        names = [record_name(self._plan.first + i) for i in range(self._plan.instances)]
         return CollectorState(
-            {record_name(first + i): self._record(i) for i in range(count)}, list(map(self._metadata, range(count)))
+            Records(names, self.states.copy(), policy_states), list(map(self._metadata, range(len(names))))
         )
 
-    def _record(self, i: int) -> np.ndarray:
-        """Return uint8[*], the bytes of the simulator's state and then of the policy's."""
-        return np.frombuffer(record_of(self.states[i : i + 1], self.policy_states[i : i + 1]), np.uint8).copy()
+    @property
+    def _record_size(self) -> int:
+        """Bytes of the simulator's state and of the policy's."""
+        return self.states.itemsize + np.dtype(np.float32).itemsize * self._spec.state_size
 
     def _metadata(self, i: int) -> dict[str, Any]:
         """Return number, age, rewards and generators of an episode as JSON values."""
@@ -155,13 +153,13 @@ class Instances:
             "policy_rng": state_of(self._arrays.policy_words[i]),
         }
 
-    def load_state_dict(self, state: CollectorState) -> None:
-        """Continue episodes, or raise if a record does not fit the simulator."""
+    def load_state_dict(self, state: CollectorState, policy_states: np.ndarray) -> None:
+        """Continue episodes, or raise if a record does not fit the simulator; the policy's states are written."""
         if not self._plan.steps:
             return
         for i, metadata in zip(range(self._plan.instances), state.metadata, strict=False):
-            record = bytes_of_size(state.records.get(record_name(self._plan.first + i)), self._record(i).size)
-            load_record(record, self.states[i : i + 1], self.policy_states[i : i + 1])
+            record = bytes_of_size(state.records.get(record_name(self._plan.first + i)), self._record_size)
+            load_record(record, self.states[i : i + 1], policy_states[i : i + 1])
             self.numbers[i], self._arrays.ages[i], self._totals[i] = (metadata[n] for n in ("number", "age", "total"))
             self.over[i], self.terminated[i] = metadata["over"], metadata.get("terminated", False)
             self._arrays.simulator_words[i] = words_of(generator_in(metadata["rng"]))
@@ -170,7 +168,7 @@ class Instances:
     def replayed(self, before: CollectorState, first_episode: int, count: int) -> list[ReplayedInstance]:
         """Return the instances as they were before a collection."""
         if not self._plan.steps:
-            record = bytes(self._record(0).size)
+            record = bytes(self._record_size)
             snapshots = [StepSnapshot(first_episode + i, -1, record, {}, {}) for i in range(count)]
         else:
             names = [record_name(self._plan.first + i) for i in range(count)]

@@ -179,7 +179,7 @@ class HostsCollector(Collector):
         """Return the state before the rollout that is played already, and the parameters with which it is played."""
         records, metadata = self._runners[0].collector.state_dict()
         playing = self._ahead.actor_params if self._ahead is not None else self._restored
-        return CollectorState(records if playing is None else records | {PLAYING: playing}, metadata)
+        return CollectorState(records if playing is None else {**records, PLAYING: playing}, metadata)
 
     def load_state_dict(self, state: CollectorState) -> None:
         """Continue episodes; a rollout that was played already is played again with the same parameters."""
