@@ -17,4 +17,9 @@ def stream(seed: int, name: str, *index: int) -> np.random.Generator:
         name: purpose of the stream, for example ``"simulator"`` or ``"policy"``.
         index: numbers that tell streams of one name apart, usually the episode.
     """
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence((seed, zlib.crc32(name.encode()), *index))))
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy(seed, name, *index))))
+
+
+def entropy(seed: int, name: str, *index: int) -> tuple[int, ...]:
+    """Return the numbers that a named stream is seeded with."""
+    return seed, zlib.crc32(name.encode()), *index

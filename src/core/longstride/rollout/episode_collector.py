@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from longstride.jit_cache.cache import cached
+from longstride.jit_cache.direct_calls import DirectCalls
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.collect_steps import build_collect_steps
 from longstride.rollout.collector import (
@@ -47,7 +48,7 @@ class EpisodeCollector(Collector):
         self.simulator, self.spec = simulator, spec
         self.threads = min(plan.threads, plan.instances)
         self.plan = plan._replace(side_by_side=1) if spec.scores_actions else plan
-        self._loop = cached(build_loop(simulator, spec))
+        self._loop = DirectCalls(cached(build_loop(simulator, spec)))
         self._longer: dict[int, np.ndarray] = {}  # features of instances whose lists needed more room
         self._allocate = new
         self._rows = allocate(
@@ -79,7 +80,7 @@ class EpisodeCollector(Collector):
 
     def compile(self, actor_params: np.ndarray) -> float:
         """Compile the loop without a step; return the seconds it took."""
-        return compile_loop(self.simulator, self._loop, self._arguments(actor_params, 0, range(1)))
+        return compile_loop(self.simulator, self._loop.kernel, self._arguments(actor_params, 0, range(1)))
 
     def state_dict(self) -> CollectorState:
         """Return nothing: every episode is played to its end."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from longstride.jit_cache.cache import cached
+from longstride.jit_cache.direct_calls import DirectCalls
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.collect_steps import build_collect_steps
 from longstride.rollout.collector import (
@@ -29,8 +30,8 @@ from longstride.rollout.exploring.exploration import EXCURSION, Part, Played, ex
 from longstride.rollout.fault_locator import ReplayedInstance, generator_in, load_record, record_of
 from longstride.rollout.fill_rollout import fill
 from longstride.rollout.loop_arrays import LoopArrays, new_loop_arrays, with_more_capacity
+from longstride.rollout.streams.episode_stream import EpisodeStreams
 from longstride.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
-from longstride.seeding import stream
 from longstride.simulators.compile_errors import naming_the_episode
 from longstride.simulators.simulator import (
     LISTS_FULL,
@@ -62,7 +63,7 @@ class FixedLengthCollector(Collector):
     ) -> None:
         self.simulator, self.spec, self.plan, self.steps = simulator, spec, plan, plan.steps
         self.threads = min(plan.threads, plan.instances)
-        self.loop = cached(build_loop(simulator, spec))
+        self.loop = DirectCalls(cached(build_loop(simulator, spec)))
         self.part: Part | None = None
         self.exploring = exploring_of(plan.seed, plan.explorers, plan.restart_after, simulator.state_dtype)
         self._instances = [Instance(self, plan.first + i, new) for i in range(plan.instances)]
@@ -126,7 +127,7 @@ class FixedLengthCollector(Collector):
     def compile(self, actor_params: np.ndarray) -> float:
         """Compile the loop without a step; return the seconds it took."""
         instance = self._instances[0]
-        return compile_loop(self.simulator, self.loop, instance.arguments(actor_params))
+        return compile_loop(self.simulator, self.loop.kernel, instance.arguments(actor_params))
 
     def state_dict(self) -> CollectorState:
         """Return the state of every instance: its record, and number, age, rewards and generators of its episode."""
@@ -171,7 +172,8 @@ class Instance:
         self.trajectory = self._capacity = allocate(spec, steps, new, steps, allocate_plain)
         self.states, rows = new_state(self._simulator), self.trajectory.select(None)
         self._arrays = new_loop_arrays(rows, spec, self.states, collector.exploring.finds(self.states))
-        self._generators = generator_in({}), generator_in({})
+        self._streams = EpisodeStreams(collector.plan.seed, index // collector.plan.group_size, index)
+        self._generators = self._streams.at(0)
         self.number, self.age, self.total, self.over, self.terminated = -1, 0, 0.0, True, False
         self.explores, self._starts = False, collector.exploring.starts(index)
 
@@ -201,11 +203,10 @@ class Instance:
     def begin_episode(self) -> None:
         """Begin the next episode; the loop resets the simulator, unless it begins from an archived state."""
         self.number, self.age, self.total, self.over = self.number + 1, -1, 0.0, False
+        if not self.explores or self.number == 0:
+            self._generators = self._streams.at(self.number)
         if not self.explores:
-            self._generators = self._streams(self.number)
             return
-        if self.number == 0:
-            self._generators = self._streams(0)
         archived = next(self._starts)
         self.states[0], self.age = archived.state, archived.age
 
@@ -285,16 +286,11 @@ class Instance:
 
     def replayed(self, record: np.ndarray, metadata: dict[str, Any]) -> ReplayedInstance:
         """Return this instance as it was when it had a record and its metadata."""
-        return ReplayedInstance(self._suffix, self._streams, snapshot_of(record, metadata), self._collector.steps)
+        return ReplayedInstance(self._suffix, self._streams.new, snapshot_of(record, metadata), self._collector.steps)
 
     @property
     def _suffix(self) -> str:
         return f" of instance {self.index}"
-
-    def _streams(self, number: int) -> tuple[np.random.Generator, np.random.Generator]:
-        """Return the random streams of simulator and policy in an episode of this instance."""
-        seed, group = self._collector.plan.seed, self.index // self._collector.plan.group_size
-        return stream(seed, "simulator", group, number), stream(seed, "policy", self.index, number)
 
     def _named(self) -> AbstractContextManager[None]:
         return naming_the_episode(self._simulator, f"{self.number}{self._suffix}")

@@ -7,9 +7,9 @@ import numpy as np
 from longstride.policies.compiled.sampling import row_of
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.batched.forward import BatchedForward
-from longstride.rollout.batched.swapped_generator import WORDS, SwappedGenerator
 from longstride.rollout.batched.turns import HALVES, new_counters
 from longstride.rollout.loop_arrays import zeros_apart
+from longstride.rollout.streams.swapped_generator import WORDS, SwappedGenerator
 from longstride.rollout.trajectory import Trajectory
 
 IDLE, BEGINS, ACTS, ENDED = range(4)

@@ -11,17 +11,18 @@ from typing import Any
 import numpy as np
 
 from longstride.jit_cache.cache import cached
+from longstride.jit_cache.direct_calls import DirectCalls
 from longstride.policies.compiled.forward import new_policy_states
 from longstride.policies.spec import PolicySpec
-from longstride.rollout.batched.arrays import new_batch_arrays, new_block
+from longstride.rollout.batched.arrays import BlockArrays, new_batch_arrays, new_block
 from longstride.rollout.batched.forward import BatchedForward
 from longstride.rollout.batched.instances import Instances
 from longstride.rollout.batched.play_turns import build_play_turns
-from longstride.rollout.batched.swapped_generator import SwappedGenerator, require_known_layout
 from longstride.rollout.batched.threads import BlockPlayer, Rollout, Threads
 from longstride.rollout.batched.turns import HALVES
 from longstride.rollout.collector import Collector, CollectorState, InstanceTrajectory, RolloutPlan, compile_loop
 from longstride.rollout.fault_locator import ReplayedInstance
+from longstride.rollout.streams.swapped_generator import SwappedGenerator, require_known_layout
 from longstride.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
 from longstride.simulators.simulator import Simulator
 
@@ -51,7 +52,7 @@ class BatchedCollector(Collector):
         self.simulator, self.spec, self.plan, self.forward = simulator, spec, plan, forward
         in_a_half = -(-plan.instances // HALVES)
         self.threads = max(min(plan.threads, in_a_half // INSTANCES_OF_A_THREAD), 1)
-        self._play_turns = cached(build_play_turns(simulator, spec))
+        self._play_turns = DirectCalls(cached(build_play_turns(simulator, spec)))
         rows = _new_rows(simulator, spec, plan, new)
         self.arrays = new_batch_arrays(rows, spec, forward, self.threads)
         self.instances = Instances(simulator, spec, plan, rows, self.arrays)
@@ -112,11 +113,16 @@ class BatchedCollector(Collector):
     def _players(self, actor_params: np.ndarray) -> list[BlockPlayer]:
         """Return a player for each thread."""
         instances, count = self.instances, self.plan.instances
-        common = self._play_turns, instances.states, actor_params, self.arrays
-        rollout = Rollout(self.simulator, *common, instances.end_episode, instances.name)
         generators = [SwappedGenerator() for _ in range(self.threads)]
         blocks = [new_block(thread, self.threads, count, each) for thread, each in enumerate(generators)]
+        common = self._play_turns, instances.states, actor_params, self.arrays
+        rollout = Rollout(self.simulator, *common, instances.end_episode, instances.name)
         return [BlockPlayer(rollout, block, each) for block, each in zip(blocks, generators, strict=True)]
+
+    def _arguments(self, actor_params: np.ndarray, generator: SwappedGenerator, block: BlockArrays) -> tuple[Any, ...]:
+        """Return arguments of the turns."""
+        states, parameters = self.instances.states, self.simulator.parameters
+        return states, generator.generator, parameters, actor_params, self.arrays, block, 0
 
     @property
     def terminated(self) -> bool:
@@ -137,9 +143,7 @@ class BatchedCollector(Collector):
         """Compile the turns without a step, and prepare the forward pass; return the seconds it took."""
         generator = SwappedGenerator()
         block = new_block(0, self.threads, self.plan.instances, generator)
-        states, parameters = self.instances.states, self.simulator.parameters
-        arguments: tuple[Any, ...] = states, generator.generator, parameters, actor_params, self.arrays, block, 0
-        seconds = compile_loop(self.simulator, self._play_turns, arguments)
+        seconds = compile_loop(self.simulator, self._play_turns.kernel, self._arguments(actor_params, generator, block))
         self.forward.load(actor_params)
         return seconds + self.forward.prepare()
 

@@ -9,7 +9,6 @@ import numpy as np
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.batched.arrays import BEGINS, IDLE, BatchArrays
 from longstride.rollout.batched.records import Records
-from longstride.rollout.batched.swapped_generator import state_of, words_of
 from longstride.rollout.collector import (
     CollectorState,
     EpisodeOutcome,
@@ -22,6 +21,8 @@ from longstride.rollout.collector import (
 )
 from longstride.rollout.fault_locator import ReplayedInstance, StepSnapshot, generator_in, load_record
 from longstride.rollout.loop_arrays import Generators
+from longstride.rollout.streams.episode_stream import EpisodeSeeds
+from longstride.rollout.streams.swapped_generator import state_of, words_of
 from longstride.rollout.trajectory import Trajectory
 from longstride.seeding import stream
 from longstride.simulators.compile_errors import naming_the_episode
@@ -51,6 +52,8 @@ class Instances:
         )
         self._totals, self._cuts = np.zeros(count), np.zeros(count, np.int64)
         self._finished: list[list[EpisodeOutcome]] = [[] for _ in range(count)]
+        indices = [(plan.first + i,) for i in range(count)] if plan.steps else [()]
+        self._seeds = [[EpisodeSeeds(plan.seed, name, *index) for name in ("simulator", "policy")] for index in indices]
         arrays.simulator_words[:] = arrays.policy_words[:] = words_of(generator_in({}))
 
     def begin_rollout(self, first_episode: int, count: int) -> None:
@@ -71,8 +74,9 @@ class Instances:
         arrays = self._arrays
         self.numbers[i], self.over[i], self._totals[i] = number, False, 0.0
         arrays.ages[i], arrays.rewards[i], arrays.phases[i] = -1, 0.0, BEGINS
-        simulator, policy = self._streams(i, number)
-        arrays.simulator_words[i], arrays.policy_words[i] = words_of(simulator), words_of(policy)
+        seeds = self._seeds[i if self._plan.steps else 0]
+        for of_a_name, words in zip(seeds, (arrays.simulator_words, arrays.policy_words), strict=True):
+            of_a_name.write(number, words[i])
 
     def end_episode(self, i: int) -> None:
         """Keep how an instance's episode ended; where it has rows left in the rollout, the next one begins."""

@@ -11,9 +11,9 @@ from longstride.policies.compiled.sampling import add_action_features, build_sam
 from longstride.policies.parameter_layout import feature_weights_offset, log_std_offset
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.batched.arrays import ACTS, BEGINS, ENDED, IDLE
-from longstride.rollout.batched.swapped_generator import put_in, take_out
 from longstride.rollout.batched.turns import load, next_turn, store
 from longstride.rollout.record_step import build_make_step, record
+from longstride.rollout.streams.swapped_generator import put_in, take_out
 from longstride.simulators.observe import build_readers, new_guarded
 from longstride.simulators.simulator import (
     OK,

@@ -9,8 +9,8 @@ import numpy as np
 
 from longstride.rollout.batched.arrays import ENDED, BatchArrays, BlockArrays
 from longstride.rollout.batched.play_turns import EPISODES_ENDED
-from longstride.rollout.batched.swapped_generator import SwappedGenerator
 from longstride.rollout.batched.turns import NO_TURN, OVER, all_done, next_turn, open_turn, stop
+from longstride.rollout.streams.swapped_generator import SwappedGenerator
 from longstride.simulators.compile_errors import naming_the_episode
 from longstride.simulators.simulator import Simulator
 

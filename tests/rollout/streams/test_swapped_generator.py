@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 from numba import njit
 
 from longstride.errors import UserError
-from longstride.rollout.batched import swapped_generator
-from longstride.rollout.batched.swapped_generator import (
+from longstride.rollout.streams import swapped_generator
+from longstride.rollout.streams.swapped_generator import (
     SwappedGenerator,
     put_in,
     require_known_layout,
     state_of,
     take_out,
 )
-from longstride.rollout.batched.swapped_generator import words_of as words
+from longstride.rollout.streams.swapped_generator import words_of as words
 from longstride.seeding import stream
 
 STREAMS = 3

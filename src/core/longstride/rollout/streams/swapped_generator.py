@@ -27,23 +27,23 @@ class SwappedGenerator:
 
     def __init__(self) -> None:
         self.generator = generator_in({})
-        self.words, self.rest = _memory_of(self.generator)
+        self.words, self.rest = memory_of(self.generator)
 
 
 def words_of(generator: np.random.Generator) -> np.ndarray:
     """Return uint64[5], the state of a PCG64."""
-    return np.concatenate(_memory_of(generator))
+    return np.concatenate(memory_of(generator))
 
 
 def state_of(words: np.ndarray) -> dict[str, object]:
     """Return the state of a generator, as NumPy describes it, from its uint64[5] words."""
     generator = generator_in({})
-    state, rest = _memory_of(generator)
+    state, rest = memory_of(generator)
     state[:], rest[:] = words[:_STATE_WORDS], words[_STATE_WORDS:]
     return dict(generator.bit_generator.state)
 
 
-def _memory_of(generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def memory_of(generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Return views of a generator's memory; NumPy's ``pcg64_state`` is a pointer to four words, and half a word."""
     address = generator.bit_generator.ctypes.state_address
     begin = ctypes.c_void_p.from_address(address).value or 0
