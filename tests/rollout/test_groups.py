@@ -129,8 +129,8 @@ def test_an_episode_is_not_played_twice_with_the_same_random_streams():
     collector = group_collector(30, GROUP, group_size=GROUP)
     begun, weights = [], actor_weights(shop_model())
     for instance in collector._instances:
-        real = instance._streams
-        instance._streams = lambda number, real=real, i=instance.index: begun.append((i, number)) or real(number)
+        real = instance._streams.at
+        instance._streams.at = lambda number, real=real, i=instance.index: begun.append((i, number)) or real(number)
     for _ in range(6):
         collector.collect(weights, 0, GROUP)
     assert len(begun) > 6 * GROUP

@@ -121,7 +121,7 @@ class FixedLengthCollector(Collector):
     def instance(self, place: int, index: int) -> "Instance":
         """Return the instance in a place of this collector's memory; it plays as the one of that number from now on."""
         instance = self._instances[place]
-        instance.index = index
+        instance.become(index)
         return instance
 
     def compile(self, actor_params: np.ndarray) -> float:
@@ -167,15 +167,20 @@ class Instance:
     """
 
     def __init__(self, collector: FixedLengthCollector, index: int, new: Allocate) -> None:
-        self._collector, self.index, self._allocate = collector, index, new
+        self._collector, self._allocate = collector, new
+        self.become(index)
         self._simulator, steps, spec = collector.simulator, collector.plan.steps, collector.spec
         self.trajectory = self._capacity = allocate(spec, steps, new, steps, allocate_plain)
         self.states, rows = new_state(self._simulator), self.trajectory.select(None)
         self._arrays = new_loop_arrays(rows, spec, self.states, collector.exploring.finds(self.states))
-        self._streams = EpisodeStreams(collector.plan.seed, index // collector.plan.group_size, index)
         self._generators = self._streams.at(0)
         self.number, self.age, self.total, self.over, self.terminated = -1, 0, 0.0, True, False
         self.explores, self._starts = False, collector.exploring.starts(index)
+
+    def become(self, index: int) -> None:
+        """Be the instance of this number, with its random streams."""
+        self.index, plan = index, self._collector.plan
+        self._streams = EpisodeStreams(plan.seed, index // plan.group_size, index)
 
     def begin_rollout(self) -> None:
         """Choose the states of this rollout's excursions, if this instance makes any."""
