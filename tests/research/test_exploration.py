@@ -11,9 +11,11 @@ from scipy.optimize import linprog
 from longstride.simulators.simulator import new_state
 from research.learning.exploration.batches import BatchServer
 from research.learning.exploration.bursts import RareBurst
-from research.learning.exploration.chain import best, metric_of, metrics_of_rules, uniform
+from research.learning.exploration.chain import best, chain_of, metric_of, metrics_of_rules, uniform
+from research.learning.exploration.line import RepairedLine
 from research.learning.exploration.machines import FAULTS, HiddenMachine
 from research.learning.exploration.paths import DeepSea, RiverSwim
+from research.learning.exploration.priced import PricedQueue
 from research.learning.exploration.problems import PROBLEMS
 from research.learning.exploration.rooms import TWO_KEYS, KeyDoor
 from research.learning.exploration.servers import ThreeQueues
@@ -27,6 +29,7 @@ ENDLESS = {
     "rare_burst": lambda: RareBurst(100.0, 0.02),
     "late_burst": lambda: RareBurst(100.0, 0.02, 50),
     "batch_server": lambda: BatchServer(places=6),
+    "repaired_line": lambda: RepairedLine(places=3),
 }
 SHORT = {"deep_sea": lambda: DeepSea(5), "key_door": KeyDoor, "two_keys": lambda: KeyDoor(TWO_KEYS, 400)}
 
@@ -177,6 +180,38 @@ def test_no_other_orders_are_better_than_those_of_clark_and_scarf():
     assert gain.mean() == pytest.approx(min(both), abs=2e-3)
 
 
+def test_prices_are_as_good_as_the_best_of_a_fine_grid():
+    """Linear program over 201 prices and queues of at most 40, next to value iteration with any price."""
+    problem, most, prices = PricedQueue(waiting=0.05), 40, np.linspace(0.0, 1.0, 201)
+    come, leave, waiting = problem.parameters
+    moves = []
+    for queue, (action, price) in itertools.product(range(most + 1), enumerate(prices)):
+        for served, chance in ((0, 1.0 - leave), (1, leave)):
+            left = max(queue - served, 0)
+            join = come * (1.0 - price) if left < most else 0.0
+            moves.append((queue, action, left, chance * (1.0 - join), -waiting * left))
+            moves.append((queue, action, min(left + 1, most), chance * join, price - waiting * (left + 1)))
+    chain = chain_of(moves, (most + 1, len(prices)), 0, 1 << 30, 1.0)
+    assert problem.optimum() == pytest.approx(largest_mean_reward(chain), rel=1e-4)
+
+
+def test_prices_earn_in_the_simulator_what_value_iteration_says():
+    problem = PricedQueue()
+    state, rng, action = new_state(problem)[0], np.random.default_rng(5), np.zeros(1)
+    for name, expected in problem.known().items():
+        problem.reset(state, problem.parameters, rng)
+        profits = []
+        for _ in range(40_000):
+            problem.heuristics[name](state, problem.parameters, None, rng, action)
+            profits.append(problem.step(state, problem.parameters, action, rng)[0])
+        means = np.array(profits).reshape(40, -1).mean(axis=1)
+        assert means.mean() == pytest.approx(expected, abs=4.0 * means.std() / math.sqrt(40))
+        assert expected < problem.optimum()
+
+
 def test_problems_for_tuning_and_for_reports_are_told_apart():
     kept_back = {name for name, problem in PROBLEMS.items() if not problem.for_tuning}
-    assert kept_back == {"deep_sea_20", "river_swim_30", "batch_server", "three_faults", "late_burst", "two_keys"}
+    assert kept_back == {
+        *("deep_sea_20", "river_swim_30", "batch_server", "three_faults", "late_burst", "two_keys"),
+        *("priced_queue", "repaired_line"),
+    }

@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 
 from research.learning.exploration.batches import BatchServer
 from research.learning.exploration.bursts import RareBurst
+from research.learning.exploration.line import RepairedLine
 from research.learning.exploration.machines import FAULTS, HiddenMachine
 from research.learning.exploration.paths import DeepSea, RiverSwim
+from research.learning.exploration.priced import PricedQueue
 from research.learning.exploration.rooms import TWO_KEYS, KeyDoor
 from research.learning.exploration.servers import ThreeQueues
 from research.learning.exploration.supply import TwoEchelons
@@ -36,4 +38,6 @@ PROBLEMS = {
     "three_faults": Problem(partial(HiddenMachine, FAULTS), False),
     "late_burst": Problem(partial(RareBurst, 1e3, 2e-3, 50), False),
     "two_keys": Problem(partial(KeyDoor, TWO_KEYS, 400), False),
+    "priced_queue": Problem(PricedQueue, False),
+    "repaired_line": Problem(RepairedLine, False),
 }
