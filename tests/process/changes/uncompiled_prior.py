@@ -168,6 +168,17 @@ def test_only_objectives_with_due_dates_begin_with_the_rule_for_them():
         choose_prior(with_hooks(sparse(), "atc"), False, TRIAL)
 
 
+@pytest.mark.parametrize(("made", "prior"), [(promised, "atc"), (habits, "logged")])
+def test_a_pointer_policy_refuses_a_start_that_it_cannot_see(made, prior):
+    """Descriptions of actions lack habits and due dates: such a policy would silently start like fifo."""
+    simulator, pointer = with_hooks(made(), prior), Trial(None, True, TRIAL.play, None)
+    with pytest.raises(UserError, match=f"POLICY_PRIOR is '{prior}', but a pointer policy .* rule, fifo, spt"):
+        choose_prior(simulator, False, pointer)
+    assert choose_prior(simulator, False, TRIAL).options == {"policy_prior": prior}
+    begun = Trial({"policy_prior": prior}, True, TRIAL.play, None)  # a run of an earlier version can still resume
+    assert choose_prior(simulator, False, begun).options == {"policy_prior": prior}
+
+
 def test_the_rule_stays_as_it_was():
     own, named = ProcessSimulator(office()), ProcessSimulator(office(), policy_prior.RULE)
     assert own.initial_feature_weights.tolist() == np.float32([0.7, 6.0, -2.0]).tolist()
