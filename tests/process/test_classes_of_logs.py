@@ -1,21 +1,30 @@
 """Classes of cases from the attributes of a log, against a generated log whose classes are known."""
 
+import csv
+from itertools import groupby
+from xml.etree.ElementTree import Element, ElementTree, SubElement
+
 import numpy as np
 import pytest
 from oracles.two_class_log import ALLOWANCE, ASSESSED, GOLD, MEANS, REVIEWED, write_log
 
 from longstride.errors import UserError
 from longstride.process.event_logs.event_log import read_event_log
+from longstride.process.event_logs.open_events import read_open_events
 from longstride.process.event_logs.reading.attributes import read_attributes
+from longstride.process.event_logs.reading.formats.xes_table import FIELDS
 from longstride.process.event_logs.reading.options import LogReading
 from longstride.process.event_logs.resample import cases_of
 from longstride.process.load import make_process, read_classified_log
 from longstride.process.mining.classes.evidence import ROUTING, SERVICE, facts_of, find_evidence
-from longstride.process.mining.classes.groups import groups_of
+from longstride.process.mining.classes.groups import class_of, groups_of
 from longstride.process.mining.mine_scenario import mine_scenario
 from longstride.process.read_aims import with_aims
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.simulator import ProcessSimulator
+from longstride.process.snapshots.classes_of_log import in_classes
+from longstride.process.snapshots.from_log import state_of_log
+from longstride.process.snapshots.names import Names
 
 
 @pytest.fixture(scope="module")
@@ -139,3 +148,86 @@ def test_a_resampled_log_keeps_the_classes_of_its_cases(file):
     taken = np.array([5, 0, 5, 9])
     again = cases_of(log, taken, np.zeros(4))
     assert again.classes.of_case.tolist() == log.classes.of_case[taken].tolist()
+
+
+@pytest.fixture(scope="module")
+def as_xes(file):
+    """Return the same log as XES: classes as attributes of traces, the colour as one of events."""
+    with file.open(newline="") as opened:
+        rows = list(csv.DictReader(opened))
+    log = Element("log")
+    for case, of_case in groupby(rows, key=lambda row: row["case"]):
+        trace, events = SubElement(log, "trace"), list(of_case)
+        for key, value in (("concept:name", case), ("segment", events[0]["segment"]), ("amount", events[0]["amount"])):
+            SubElement(trace, "string", key=key, value=value)
+        for row in events:
+            event = SubElement(trace, "event")
+            for field in ("activity", "resource", "start", "end"):
+                SubElement(event, "string", key=FIELDS[field], value=row[field])
+            SubElement(event, "string", key="colour", value=row["colour"])
+    path = file.with_suffix(".xes")
+    ElementTree(log).write(path)
+    return path
+
+
+def test_attributes_of_xes_are_those_of_the_same_log_as_csv(file, as_xes):
+    found = {a.name.removeprefix("case:"): a for a in read_attributes(as_xes, {}, LogReading())}
+    assert [*found] == ["segment", "amount", "colour"]
+    for other in read_attributes(file, {}, LogReading()):
+        if other.name in found:
+            assert found[other.name].values == other.values
+    for wanted in ("segment", "case:Segment", "auto"):
+        log = read_classified_log(as_xes, "", LogReading(), wanted)
+        assert (
+            log.classes.of_case.tolist()
+            == read_classified_log(file, "", LogReading(), "segment").classes.of_case.tolist()
+        )
+        assert "'case:segment'" in log.classes.notes[0]
+    with pytest.raises(UserError, match=r"no column 'segmet' for CLASSES; did you mean case:segment\?"):
+        read_classified_log(as_xes, "", LogReading(), "segmet")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [str(x) for x in range(-300, 700, 7)],
+        [f"{x / 8}" for x in range(200)],
+        [*["gold"] * 40, *["plain"] * 80, "rare", "odd", *[""] * 30],
+        [*["gold"] * 40, *["plain"] * 80],
+    ],
+)
+def test_a_value_has_the_class_that_it_had_when_the_log_was_mined(values):
+    groups = groups_of("size (m)", values)
+    for value, of in zip(values, groups.of_case.tolist(), strict=True):
+        assert class_of(value, "size (m)", groups.names) == groups.names[of]
+    assert (
+        class_of("1e9", "size (m)", groups.names)
+        == {4: groups.names[-1], 3: groups.names[-1], 2: ""}[len(groups.names)]
+    )
+
+
+@pytest.mark.parametrize("kind", ["csv", "xes"])
+def test_open_cases_of_a_log_are_in_the_queues_of_their_classes(file, as_xes, kind):
+    """Without classes, the names of a log's activities would be unknown, and each open case would begin anew."""
+    made = ProcessSimulator(mined(read_classified_log(file, "", LogReading(), "segment")))
+    path, names = file if kind == "csv" else as_xes, Names(made)
+    whole = read_event_log(file)
+    events = read_open_events(path, {}, LogReading(), "2026-01-21T10:30:00")
+    with pytest.raises(UserError, match=r"split by class \(.*\), so a log needs .*: --classes COLUMN"):
+        in_classes(events, path, {}, LogReading(), "", names)
+    split = in_classes(events, path, {}, LogReading(), "segment", names)
+    segment = {a.name: a.values for a in read_attributes(file, {}, LogReading())}["segment"]
+    seen = set()
+    for case, done in split.done.items():
+        for (name, age), (before, since) in zip(done, events.done[case], strict=True):
+            assert (name, age) == (before if before == "Review" else f"{before} · {segment[case]}", since)
+            seen.add(name)
+    assert len(seen) == 7
+    state, notes = state_of_log(split, made, names)
+    assert not any("does not have" in note for note in notes)
+    first, last = whole.case_times()
+    now = (events.now - whole.monday.replace(tzinfo=None)).total_seconds()
+    running = {whole.cases[c] for c in np.flatnonzero((first <= now) & (now < last))}
+    assert {task.case for task in state.in_work} <= running
+    assert all(task.activity.endswith((segment[task.case], "Review")) for task in state.in_work)
+    assert in_classes(events, path, {}, LogReading(), "", Names(ProcessSimulator(mined(whole)))) is events

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from helpers.generated_logs import desk_log, log_of, written
+from oracles.two_class_log import write_log
 
 from longstride.cli import main
 from longstride.errors import UserError
@@ -81,6 +82,23 @@ def test_a_change_of_volume_is_predicted_from_before_it(tmp_path):
     found = change["mean_cycle_time_percent"]
     assert found["low"] < found["actual"] < found["high"]
     assert found["predicted"] > 5.0
+
+
+def test_a_backtest_takes_classes_of_cases(tmp_path, capsys):
+    """With classes the figures of the log are the same, and each class keeps its own flow in the prediction."""
+    write_log(tmp_path / "log.csv", 400, seed=1)
+    flags = ["--simulation-threads", "1", "--resamples", "0", "--evaluation-episodes", "5"]
+    found = {}
+    for classes in ("", "segment"):
+        run = ["backtest", str(tmp_path / "log.csv"), "--run-directory", str(tmp_path / f"run {classes}"), *flags]
+        assert main([*run, *(["--classes", classes] if classes else [])]) == 0
+        said = " ".join(capsys.readouterr().out.split())
+        assert ("Classes of cases: plain and gold. The whole log" in said) is bool(classes)
+        found[classes] = json.loads((tmp_path / f"run {classes}" / "backtest.json").read_text())["figures"]
+    for name in FIGURES:
+        assert found["segment"][name]["actual"] == pytest.approx(found[""][name]["actual"])
+    assert found["segment"]["mean"]["predicted"] != found[""]["mean"]["predicted"]
+    assert found["segment"]["mean"]["held"]
 
 
 def test_bad_input_is_one_sentence(tmp_path, capsys):

@@ -111,20 +111,24 @@ def test_habits_come_before_speed():
             assert p.pair_habit[action] == p.pair_habit[mask[:-1]].max()
 
 
-def promised():
-    """Return two classes with due dates at one desk; gold counts twice, and needs longer."""
+def promised(objective=None, second=(), rate=0.6):
+    """Return two classes with due dates at one desk; gold counts twice, and needs longer; perhaps a second activity."""
     activities = ["A · gold", "A · plain"]
-    flows = {name: {"task": a} for name, a in zip(("gold", "plain"), activities, strict=True)}
+    flows = {
+        name: {"seq": [{"task": task} for task in (a, *second)]}
+        for name, a in zip(("gold", "plain"), activities, strict=True)
+    }
+    services = [service(a, "R", "exponential", mean=mean) for a, mean in zip(activities, (2.0, 1.0), strict=True)]
     return scenario(
         time_unit="abstract",
-        resources=["R"],
-        activities=activities,
-        arrivals={"process": "poisson", "rate": 0.6},
+        resources=["R", *(["S"] if second else [])],
+        activities=[*activities, *second],
+        arrivals={"process": "poisson", "rate": rate},
         horizon={"value": 400.0},
-        service=[service(a, "R", "exponential", mean=mean) for a, mean in zip(activities, (2.0, 1.0), strict=True)],
+        service=[*services, *(service(a, who, "exponential", mean=1.5) for a in second for who in "RS")],
         flow={"classes": [{"name": name, "p": 0.5, "flow": flow} for name, flow in flows.items()]},
         aims={
-            "objective": {"tardiness": 3.0, "cycle_time": 1.0},
+            "objective": objective or {"tardiness": 3.0, "cycle_time": 1.0},
             "class_weights": {"gold": 2.0},
             "due": {"by_class": {"gold": {"after": 6.0}, "plain": {"after": 1.5}}},
         },
@@ -150,6 +154,36 @@ def test_the_urgency_of_a_case_is_its_apparent_tardiness_cost():
     assert compared == {0, 1}
 
 
+@pytest.mark.parametrize("second", [(), ("B",)])
+@pytest.mark.parametrize("objective", [{"late": 1.0}, {"late": 5.0, "tardiness": 2.0, "cycle_time": 1.0}])
+def test_a_case_that_is_late_anyway_counts_for_tardiness_alone(objective, second):
+    """Times ahead are counted by hand: gold needs 2 and plain 1 at A, and both 1.5 at B if there is one."""
+    waits, rng = {"late": 0, "saved": 0}, np.random.default_rng(2)
+    weights = {"tardiness": 0.0, "cycle_time": 0.0, **objective}
+    for state, p, mask, _ in chosen(promised(objective, second, 0.25), "atc", 400):
+        late = (1.0 if len(objective) == 1 else 5.0) / p.service_unit
+        total, urgencies, savable = late + weights["tardiness"] + weights["cycle_time"], {}, {}
+        for pair in np.flatnonzero(mask[:-1]):
+            a = p.pair_activity[pair]
+            case = state.slot_case[state.queue_head[a]]
+            gold = state.case_class[case] == 0
+            ahead = (2.0, 1.0, 1.5)[a] + (1.5 if second and a < 2 else 0.0)
+            spare = (state.arrival_time[case] + (6.0 if gold else 1.5) - state.time - ahead) / p.service_unit
+            soon = np.exp(-max(spare, 0.0))
+            delay = (
+                weights["cycle_time"] + weights["tardiness"] * soon + late * (soon if spare >= 0.0 else np.exp(-30.0))
+            )
+            urgencies[pair] = (2.0 if gold else 1.0) * delay / total / (2.0, 1.0, 1.5)[a]
+            savable[pair] = spare >= 0.0
+            assert np.exp(heuristics.urgency(state, p, pair)) == pytest.approx(urgencies[pair] * p.service_unit)
+            waits["saved" if savable[pair] else "late"] += 1
+        if len(urgencies) > 1:
+            best = heuristics.apparent_tardiness_cost(state, p, mask, rng)
+            assert urgencies[best] == pytest.approx(max(urgencies.values()), rel=1e-9)
+            assert savable[best] or len(objective) > 1 or not any(savable.values())
+    assert min(waits.values()) > 10
+
+
 def test_only_objectives_with_due_dates_begin_with_the_rule_for_them():
     assert not {"atc"} & ProcessSimulator(office()).heuristics.keys()
     asked = {}
@@ -166,6 +200,17 @@ def test_only_objectives_with_due_dates_begin_with_the_rule_for_them():
     assert (asked["players"], asked["episodes"]) == (["rule", "fifo", "spt"], 5)
     with pytest.raises(UserError, match="POLICY_PRIOR is 'atc', but the objective weighs no due dates"):
         choose_prior(with_hooks(sparse(), "atc"), False, TRIAL)
+
+
+@pytest.mark.parametrize(("made", "prior"), [(promised, "atc"), (habits, "logged")])
+def test_a_pointer_policy_refuses_a_start_that_it_cannot_see(made, prior):
+    """Descriptions of actions lack habits and due dates: such a policy would silently start like fifo."""
+    simulator, pointer = with_hooks(made(), prior), Trial(None, True, TRIAL.play, None)
+    with pytest.raises(UserError, match=f"POLICY_PRIOR is '{prior}', but a pointer policy .* rule, fifo, spt"):
+        choose_prior(simulator, False, pointer)
+    assert choose_prior(simulator, False, TRIAL).options == {"policy_prior": prior}
+    begun = Trial({"policy_prior": prior}, True, TRIAL.play, None)  # a run of an earlier version can still resume
+    assert choose_prior(simulator, False, begun).options == {"policy_prior": prior}
 
 
 def test_the_rule_stays_as_it_was():

@@ -58,10 +58,15 @@ def choose_prior(simulator: ProcessSimulator, is_open: bool, trial: Trial) -> Ch
         trial: the run's settings and functions for a trial.
 
     Raises:
-        UserError: the settings name a prior that this simulator does not have.
+        UserError: the settings name a prior that this simulator, or a pointer policy, does not have.
     """
     if not is_open:
         _require_its_data(simulator)
+        if trial.describes_actions and trial.resumed is None and simulator.prior in _NEEDS:
+            raise UserError(
+                f"POLICY_PRIOR is {simulator.prior!r}, but a pointer policy sees neither a log's habits nor due dates; "
+                f"leave it out, or choose one of {', '.join(name for name in PRIORS if name not in _NEEDS)}."
+            )
         return Chosen({PRIOR: simulator.prior}, [])
     began = None if trial.resumed is None else trial.resumed.get(PRIOR, RULE)
     if began not in (None, AUTO):

@@ -13,9 +13,8 @@ from longstride.process.backtest.change_points import ChangePoint, change_points
 from longstride.process.backtest.content import HEADERS, Changed, as_json, days, markdown, rows, trust
 from longstride.process.backtest.parts import cut, date_of
 from longstride.process.backtest.predict import Playing, Prediction, predict
-from longstride.process.event_logs.event_log import EventLog, read_event_log
-from longstride.process.event_logs.reading.options import parse_log_columns
-from longstride.process.load import reading_of
+from longstride.process.event_logs.event_log import EventLog
+from longstride.process.load import read_classified_log, reading_of
 from longstride.process.resamples.play import FEWEST
 from longstride.settings import Settings
 from longstride.text import Say
@@ -49,7 +48,7 @@ def run_backtest(settings: Settings, options: BacktestOptions, console: Console,
         UserError: an option is not valid, or the log cannot be read, or is too short.
     """
     config = settings.config
-    path, columns = Path(_log_of(settings, options)), config.log_columns
+    path = Path(_log_of(settings, options))
     if not _LEAST <= options.share <= _MOST:
         raise UserError(f"--share is {options.share:g}; expected a share of the log's time from {_LEAST} to {_MOST}.")
     if options.resamples and options.resamples < FEWEST:
@@ -60,7 +59,7 @@ def run_backtest(settings: Settings, options: BacktestOptions, console: Console,
     require_replaceable(directory.backtest, ("figures", "changes"))
     require_page_replaceable(directory.backtest_report, b"# Backtest of ")
     say(f"Reading {path.name}.")
-    log = read_event_log(path, parse_log_columns(columns) if columns else None, reading_of(config))
+    log = read_classified_log(path, config.log_columns, reading_of(config), config.classes)
     first, last = log.case_times()
     begin, end = float(first.min()), float(last.max())
     moment = begin + options.share * (end - begin)
@@ -74,6 +73,10 @@ def run_backtest(settings: Settings, options: BacktestOptions, console: Console,
         "arrivals and the staff as they were there."
     ]
     say(said[0])
+    if log.classes is not None:
+        names = " and ".join(log.classes.names)
+        said.append(f"Classes of cases: {names}. The whole log, not the mined part alone, decides on classes.")
+        say(said[-1])
     found, _ = predict(parts, playing, say)
     changes = [_changed(log, points, at, playing, say) for at, points in _together(change_points(log))]
     said += [change.sentence() for change in changes]

@@ -30,7 +30,7 @@ BACKTEST = Mode(
     _run,
     settings=frozenset(
         {*EventLog.model_fields, "seed", "run_directory", "simulation_threads", "evaluation_episodes"}
-        - {"log_arrivals", "classes"}
+        - {"log_arrivals"}
     ),
     is_slow=True,
 )

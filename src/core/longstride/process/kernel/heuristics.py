@@ -93,13 +93,16 @@ def urgency(state, p, pair):  # type: ignore[no-untyped-def]
 
     The apparent tardiness cost (Vepsalainen and Morton, Management Science 33, 1987): the weight of a case over its
     service time, times exp(-s) of its tardiness, where s is the time that it can spare before its due date, beyond its
-    remaining work, in mean service times. If the objective also weighs the cycle time, that part does not wait for the
-    due date; if it weighs costs, the service time contains them as times.
+    remaining work, in mean service times. A case that can no longer be in time counts for tardiness alone, since it is
+    late anyway. If the objective also weighs the cycle time, that part does not wait for the due date; if it weighs
+    costs, the service time contains them as times.
     """
     a = p.pair_activity[pair]
     case = state.slot_case[state.queue_head[a]]
     spare = slack(state, p, case) / p.service_unit - p.work_ahead[a]
-    rate = 1.0 - p.due_share + p.due_share * math.exp(-min(max(spare, 0.0), _FAR))
+    soon = math.exp(-min(max(spare, 0.0), _FAR))
+    rate = 1.0 - p.due_share + p.tardy_share * soon
+    rate += (p.due_share - p.tardy_share) * (soon if spare >= 0.0 else math.exp(-_FAR))
     delay = p.class_weight[state.case_class[case]] * rate
     return math.log(max(delay * p.service_unit / p.pair_price[pair], 1e-300))
 

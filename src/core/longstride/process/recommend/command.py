@@ -19,6 +19,7 @@ from longstride.process.load import PROCESS, reading_of
 from longstride.process.recommend.recommender import TOP, Recommender
 from longstride.process.recommend.table import print_advice
 from longstride.process.simulator import ProcessSimulator
+from longstride.process.snapshots.classes_of_log import in_classes
 from longstride.process.snapshots.from_log import state_of_log
 from longstride.process.snapshots.schema import ProcessState, parse_state, require_no_repetition
 from longstride.settings import Settings
@@ -147,7 +148,9 @@ def read_state(
     if math.isnan(recommender.simulator.scenario.hour):
         raise UserError("The scenario has no unit of time, so a log cannot be read for it; describe the state as JSON.")
     columns = parse_log_columns(config.log_columns) if config.log_columns else {}
-    events = read_open_events(path, columns, reading_of(config), options.at)
+    reading = reading_of(config)
+    events = read_open_events(path, columns, reading, options.at)
+    events = in_classes(events, path, columns, reading, config.classes, recommender.names)
     found = state_of_log(events, recommender.simulator, recommender.names, options.on_shift)
     state = found.state
     summary = (

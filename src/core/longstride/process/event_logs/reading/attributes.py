@@ -10,6 +10,7 @@ from longstride.errors import UserError, suggestion
 from longstride.process.event_logs.reading.choose_columns import choose_columns, listed
 from longstride.process.event_logs.reading.collect import Coded, collect
 from longstride.process.event_logs.reading.decode import kind_of, readable
+from longstride.process.event_logs.reading.formats.xes_table import FIELDS
 from longstride.process.event_logs.reading.limits import Guard
 from longstride.process.event_logs.reading.options import TRANSITION_WORDS, LogReading
 from longstride.process.event_logs.reading.read_records import open_table
@@ -29,25 +30,26 @@ def read_attributes(path: Path, columns: Mapping[str, str], options: LogReading,
     The first value of a case counts.
 
     Args:
-        path: file of the log: any kind but XES.
+        path: file of the log; attributes of traces of XES are named like ``case:segment``.
         columns: column names that the user gave, by field.
         options: the user's options for the log.
-        wanted: name of a column, whatever its case; "" for all.
+        wanted: name of a column, whatever its case, for XES also without ``case:``; "" for all.
 
     Raises:
-        UserError: the file cannot be read, is XES, or has no such column.
+        UserError: the file cannot be read, or has no such column.
     """
     source = str(path)
     columns = {field: column for field, column in columns.items() if field not in TRANSITION_WORDS}
     with readable(path):
         guard = Guard(options.limits, source)
-        if kind_of(path, guard) == "xes":
-            raise UserError(f"CLASSES needs a column of attributes, which is not read from XES; save {source} as CSV.")
-        with open_table(path, columns, options, guard) as table:
-            chosen = choose_columns(table.names, columns, source)
+        is_xes = kind_of(path, guard) == "xes"
+        with open_table(path, columns, options, guard, with_attributes=True) as table:
+            chosen = FIELDS if is_xes else choose_columns(table.names, columns, source)
             names = [n for n in table.names if n not in chosen.values()]
             if wanted:
                 folded = {n.lower(): n for n in reversed(table.names)}
+                if is_xes and f"case:{wanted}".lower() in folded:
+                    wanted = f"case:{wanted}"
                 if wanted.lower() not in folded:
                     ending = suggestion(wanted, names, f"it has {listed(table.names)}")
                     raise UserError(f"{source} has no column {wanted!r} for CLASSES{ending}")

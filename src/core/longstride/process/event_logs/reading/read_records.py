@@ -129,11 +129,19 @@ def read_rows(path: Path, columns: Mapping[str, str], options: LogReading) -> Re
 
 
 @contextmanager
-def open_table(path: Path, columns: Mapping[str, str], options: LogReading, guard: Guard) -> Iterator[Table]:
-    """Open a log of any kind as a table; arguments and errors are those of :func:`read_records`."""
-    kind = kind_of(path, guard)
+def open_table(
+    path: Path, columns: Mapping[str, str], options: LogReading, guard: Guard, with_attributes: bool = False
+) -> Iterator[Table]:
+    """Open a log of any kind as a table; arguments and errors are those of :func:`read_records`.
+
+    Columns of further attributes are in the table of XES only ``with_attributes``: their names take another pass.
+    """
+    kind, more = kind_of(path, guard), list[str]()
+    if kind == "xes" and with_attributes:
+        with open_log(path, guard) as file:
+            more = xes.xes_attributes(file, guard)
     with open_archive(path, guard) if kind in _ARCHIVES else open_log(path, guard) as file:
-        table = _table(kind, file, path, columns, options, guard)
+        table = xes.xes_table(file, guard, more) if more else _table(kind, file, path, columns, options, guard)
         guard.require_columns(len(table.names))
         yield table
 

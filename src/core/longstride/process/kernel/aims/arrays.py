@@ -57,10 +57,14 @@ def weights_of(scenario: Scenario) -> list[float]:
     return [objective.get(name, 0.0) / (hour if name in TIMES else 1.0) for name in QUANTITIES]
 
 
-def due_share(weights: np.ndarray, service_unit: float) -> float:
-    """Return the share of due dates in what a delay costs, 0 .. 1; a late case costs as much as a mean service time."""
+def due_share(weights: np.ndarray, service_unit: float, tardiness_alone: bool = False) -> float:
+    """Return the share of due dates in what a delay costs, 0 .. 1, or that of tardiness alone.
+
+    A late case costs as much as a mean service time.
+    """
     due = float(weights[TARDINESS] + weights[LATE] / service_unit)
-    return due / (due + float(weights[[CYCLE_TIME, WAITING]].sum())) if due else 0.0
+    part = float(weights[TARDINESS]) if tardiness_alone else due
+    return part / (due + float(weights[[CYCLE_TIME, WAITING]].sum())) if due else 0.0
 
 
 def pair_prices(means: np.ndarray, activity: np.ndarray, resource: np.ndarray, aims: Mapping[str, Any]) -> np.ndarray:

@@ -38,7 +38,7 @@ def pair_figures(p: Parameters, routing: Routing, on_duty: float = 1.0) -> dict[
 
     They are ``pair_rule`` float64[P, 3], the constant figures of the rule; ``pair_log`` float64[P], the logarithm of
     the mean service time; ``work_ahead`` float64[A], the expected work from each activity to the end of a case;
-    ``due_share`` float64, see :func:`longstride.process.kernel.aims.arrays.due_share`;
+    ``due_share`` and ``tardy_share`` float64, see :func:`longstride.process.kernel.aims.arrays.due_share`;
     ``activity_share`` float64[A], the mean service time over the number of able people; ``able`` float64[A], that
     number; ``skills`` float64[R], the number of pairs of each resource; ``people`` float64, R; ``resource_pairs``
     int64[P], the pairs by resource, those of resource r from ``resource_first[r]`` on; and ``pair_enough`` float64[P],
@@ -56,6 +56,7 @@ def pair_figures(p: Parameters, routing: Routing, on_duty: float = 1.0) -> dict[
         "pair_log": np.log(p.pair_mean / p.service_unit),
         "work_ahead": routing.expected_work_ahead(typical) / p.service_unit,
         "due_share": np.float64(due_share(p.weights, p.service_unit)),
+        "tardy_share": np.float64(due_share(p.weights, p.service_unit, tardiness_alone=True)),
         "activity_share": typical / np.maximum(counts, 1) / p.service_unit,
         "able": counts.astype(np.float64),
         "skills": np.diff(p.resource_first).astype(np.float64),

@@ -1,6 +1,8 @@
 """Groups of cases by the values of an attribute: the categories, or ranges of a number."""
 
 import math
+import re
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -17,6 +19,9 @@ LEAST_SHARE, LEAST_CASES = 0.02, 20
 
 NONE, REST = "none", "other"
 """Names of the classes of cases without a value, and of those with a rare one."""
+
+_EDGE = r"(-?\d+(?:\.\d+)?(?:e[-+]\d+)?)"
+"""Pattern of an end of a range in the name of a class."""
 
 
 class Groups(NamedTuple):
@@ -52,6 +57,22 @@ def groups_of(attribute: str, values: list[str]) -> Groups | None:
     if len(kept) < 2:
         return None
     return Groups(tuple(kept), np.array([place.get(str(name), common) for name in names], np.int64))
+
+
+def class_of(value: str, attribute: str, names: Sequence[str]) -> str:
+    """Return the class of a case with a value, "" for none, among those that :func:`groups_of` made of other cases.
+
+    It is "" if the value is of no class.
+    """
+    value = value or NONE
+    if value in names:
+        return value
+    numbers = _numbers([value])
+    for name in names if numbers is not None else ():
+        ends = re.fullmatch(rf"{re.escape(attribute)}(?: above {_EDGE})?,?(?: up to {_EDGE})?", name)
+        if ends and name != attribute and float(ends[1] or -math.inf) < float(value) <= float(ends[2] or math.inf):
+            return name
+    return next((name for name in (f"{REST} values", REST) if name in names), "")
 
 
 def _numbers(values: list[str]) -> np.ndarray | None:

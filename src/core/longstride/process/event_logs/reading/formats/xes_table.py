@@ -1,6 +1,6 @@
 """Event logs as XES (IEEE 1849): traces of events, one row each."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, NoReturn
 from xml.parsers import expat
@@ -26,18 +26,23 @@ _TRACE, _EVENT = 2, 3
 _IN_EVENT = ["trace", "event"]
 
 
-def xes_table(file: IO[bytes], guard: Guard) -> Table:
+_OF_TRACE = "case:"
+"""Before the names of attributes of traces, as in the column of cases."""
+
+
+def xes_table(file: IO[bytes], guard: Guard, more: Sequence[str] = ()) -> Table:
     """Return the table of an XES file, with a row for each event; memory holds one trace and one block at a time.
 
     Args:
         file: unpacked file.
         guard: limits, and the name of the file for messages.
+        more: further columns, see :func:`xes_attributes`.
 
     Raises:
         UserError: the file is not XES, has a DOCTYPE (entities are refused) or an unsupported encoding, or exceeds a
             limit. A trace without a name is a bad row.
     """
-    names = list(FIELDS.values())
+    names = [*FIELDS.values(), *more]
 
     def blocks(wanted: list[int]) -> Iterator[Block]:
         reader = _Traces(guard, [names[i] for i in wanted])
@@ -47,6 +52,19 @@ def xes_table(file: IO[bytes], guard: Guard) -> Table:
         yield reader.take()
 
     return Table(names, "event", blocks)
+
+
+def xes_attributes(file: IO[bytes], guard: Guard) -> list[str]:
+    """Return the names of the attributes that hold no field of an event; those of traces begin with ``case:``.
+
+    Arguments and errors are those of :func:`xes_table`.
+    """
+    names = dict[str, None]()
+    reader = _Traces(guard, [], names)
+    for _ in _parsed(file, reader, guard):
+        reader.take()
+        guard.require_columns(len(names))
+    return [name for name in names if name not in FIELDS.values()]
 
 
 def _parsed(file: IO[bytes], reader: "_Traces", guard: Guard) -> Iterator[None]:
@@ -107,15 +125,16 @@ def xml_errors(source: str) -> Iterator[None]:
 class _Traces:
     """Collects the events of finished traces while a parser reads them."""
 
-    def __init__(self, guard: Guard, wanted: list[str]) -> None:
-        """Create a parser that collects the values of some attributes."""
-        self._guard, self._wanted, self._kept = guard, wanted, frozenset(wanted)
+    def __init__(self, guard: Guard, wanted: list[str], names: dict[str, None] | None = None) -> None:
+        """Create a parser that collects the values of some attributes, or the names of all of them."""
+        self._guard, self._wanted, self._kept, self._names = guard, wanted, frozenset(wanted), names
         self.root = ""  # name of the first element
         self.has_tags = False  # whether there was a tag since this was last set to False
         self.events = 0
         self._depth = self._traces = 0
         self._inside: list[str] = []  # names of the open elements, three at most
         self._case = ""
+        self._trace: dict[str, str] = {}  # attributes of the open trace
         self._event: dict[str, str] = {}
         self._open: list[tuple[int, dict[str, str]]] = []  # events of the open trace
         self._numbers: list[int] = []
@@ -143,6 +162,8 @@ class _Traces:
         self._depth += 1
         if depth == _EVENT and inside[1:] == _IN_EVENT:
             _keep(self._event, attributes, self._kept)
+            if self._names is not None:
+                self._names[attributes.get("key", "")] = None
         elif depth < _EVENT:
             self._open_element(name.rpartition("}")[2], depth, attributes)
         elif depth >= self._guard.limits.max_nesting:
@@ -155,13 +176,18 @@ class _Traces:
             self._require_log(name)
         elif depth == _TRACE - 1 and name == "trace":
             self._traces += 1
-            self._case, self._open = "", []
+            self._case, self._open, self._trace = "", [], {}
         elif depth == _EVENT - 1 and self._inside[1] == "trace":
             if name == "event":
                 self.events += 1
                 self._event = {}
             elif attributes.get("key") == "concept:name":
                 self._case = attributes.get("value", "").strip()
+            else:
+                key = _OF_TRACE + attributes.get("key", "")
+                _keep(self._trace, {**attributes, "key": key}, self._kept)
+                if self._names is not None:
+                    self._names[key] = None
 
     def _require_log(self, name: str) -> None:
         self.root = name
@@ -186,7 +212,7 @@ class _Traces:
             self._bad.append(BadRow(self._traces, "has no concept:name, which is its case id", (), "trace"))
             return
         for number, values in self._open:
-            values[FIELDS["case"]] = self._case
+            values |= {**self._trace, FIELDS["case"]: self._case}
             self._numbers.append(number)
             self._rows.append([values.get(name, "") for name in self._wanted])
 
