@@ -152,7 +152,9 @@ def true_changes(cycles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     means = cycles.mean(0)
     ratio = means[1:] / means[0]
-    spread = np.std(cycles[:, 1:] - ratio * cycles[:, :1], 0, ddof=1) if len(cycles) > 1 else np.full(len(ratio), np.inf)
+    spread = (
+        np.std(cycles[:, 1:] - ratio * cycles[:, :1], 0, ddof=1) if len(cycles) > 1 else np.full(len(ratio), np.inf)
+    )
     return 100.0 * (ratio - 1.0), 100.0 * spread / means[0] / np.sqrt(len(cycles))
 
 

@@ -85,7 +85,7 @@ def value() -> Made:
 def sundays() -> Made:
     """One analyst also works on one Sunday in six weeks, one at hours of their own."""
     made = plain()
-    made["people"]["analyst 1"]["hours"] = [*[hours()] * 5, hours() + [(6, 10, 16)]]
+    made["people"]["analyst 1"]["hours"] = [*[hours()] * 5, [*hours(), (6, 10, 16)]]
     made["people"]["analyst 2"]["hours"] = [hours(7, 15)]
     return made
 

@@ -82,7 +82,7 @@ def _weekly_hours(scenario: Scenario, name: str) -> float:
     plans = scenario.rosters.get(name)
     if plans is None:
         return sum(end - start for start, end in scenario.weekly_hours({name}))
-    return sum(plan.p * len(plan.days) * plan.mask().bit_count() for plan in plans)
+    return sum(plan.p / plan.of * len(plan.days) * plan.mask().bit_count() for plan in plans)
 
 
 def people_like(word: str, is_group: bool, one: bool) -> str:

@@ -92,7 +92,8 @@ class Parameters(NamedTuple):
     batch_by_policy: np.ndarray  # int64[A], 1 for the activities of these batches
     has_rosters: int  # 1 if duty is drawn day by day, and for all resources
     pause: int  # 1 if a task rests while its resource is off duty
-    roster_first: np.ndarray  # int64[7 R + 1], first plan of each resource and weekday
+    roster_days: int  # days D after which rosters repeat, whole weeks
+    roster_first: np.ndarray  # int64[D R + 1], first plan of each resource and day
     roster_cumulative: np.ndarray  # float64[*], cumulative probabilities of its plans
     roster_mask: np.ndarray  # int64[*], hours of each plan, one bit each
     leave_first: np.ndarray  # int64[R + 1], first absence of each resource
