@@ -76,7 +76,7 @@ def mask_of(state, p, r, day):  # type: ignore[no-untyped-def]
     first, last = p.roster_first[row], p.roster_first[row + 1]
     if first == last:
         return 0
-    u = uniform(child(child(state.seed, ROSTER_STREAM + r), day))
+    u = uniform(child(child(state.seed, ROSTER_STREAM + p.roster_stream[r]), day))
     for k in range(first, last):
         if u < p.roster_cumulative[k] or p.roster_cumulative[k] > 1.0 - 1e-9:
             return without_leave(p, r, day, p.roster_mask[k])

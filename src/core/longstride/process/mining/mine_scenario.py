@@ -85,7 +85,7 @@ def mine_scenario(
     whole = work._replace(hours=batches.whole(log, work.hours))
     services, service_notes = mine_services(log, whole, pairs)
     services = pooled_services(log, whole, automatic, services)
-    unseen = unseen_waits(log, work.own_hours)
+    unseen, at_once = unseen_waits(log, work.own_hours), _at_once(log, work, services)
     arrival_data, arrival_notes = mine_arrivals(log, arrivals, unseen.waited)
     data = {
         "schema": "resource-allocation-scenario/1",
@@ -99,6 +99,7 @@ def mine_scenario(
         "resources": _able(log, services),
         "service": services,
         **batches.keys(log),
+        "at_once": at_once,
     }
     if automatic.any():
         rows = rows_by(log.activity, len(log.activities))
@@ -107,6 +108,11 @@ def mine_scenario(
         data["automatic"] = [{"activity": a} | t for a, t in zip(names, times, strict=True)]
         notes.append(f"No person is needed for {some(names)}: nearly all logged times are zero, or no person does it.")
     source = f"the scenario learned from {log.source}"
+    if at_once:
+        notes.append(
+            f"Several tasks at once: {some([f'{name} up to {most}' for name, most in at_once.items()])}. Their tasks end "
+            "at a rate in proportion to their number, so each has full speed. Tasks of other people share their time."
+        )
     external, external_notes = mine_external_delays(log, whole, batches, data, source, calibrate, steps)
     steps.next("check of the scenario")
     notes = [*notes, *service_notes, *batches.notes(log), *arrival_notes, *unseen.notes, *external_notes]
@@ -118,6 +124,12 @@ def _able(log: EventLog, services: list[dict[str, Any]]) -> list[str]:
     """Return the people of a log who have service times."""
     able = {service["resource"] for service in services}
     return [name for name in log.resources if name in able]
+
+
+def _at_once(log: EventLog, work: WorkedTime, services: list[dict[str, Any]]) -> dict[str, int]:
+    """Return the people of a scenario who do several tasks at once, and how many."""
+    most = dict(zip(log.resources, work.at_once.tolist(), strict=True))
+    return {name: most[name] for name in _able(log, services) if most[name] > 1}
 
 
 def automatic_activities(log: EventLog) -> np.ndarray:

@@ -10,6 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Day = Literal["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 _TOLERANCE = 1e-6
+MOST_AT_ONCE = 100
+"""Most tasks that a person does at once."""
+
 MOST_WEEKS = 60
 """Most weeks after which rosters repeat."""
 
@@ -151,8 +154,18 @@ def problems_of_clock(weights: list[float] | None) -> Iterator[str]:
         yield "delay_clock: the numbers must not be negative, nor all zero."
 
 
-def problems_of_rosters(rosters: dict[str, list[DutyPlan]], resources: list[str], fixed: set[str]) -> Iterator[str]:
-    """Yield a sentence for each problem in the rosters; ``fixed`` are the resources with working hours."""
+def problems_of_rosters(
+    rosters: dict[str, list[DutyPlan]], resources: list[str], fixed: set[str], at_once: dict[str, int]
+) -> Iterator[str]:
+    """Yield a sentence for each problem in the rosters, and in the numbers of tasks that people do at once.
+
+    ``fixed`` are the resources with working hours.
+    """
+    for name, most in at_once.items():
+        if name not in resources:
+            yield f"at_once: {name!r} is not listed in the scenario's resources."
+        if not 1 <= most <= MOST_AT_ONCE:
+            yield f"at_once: {name!r} does {most} tasks at once; expected 1 to {MOST_AT_ONCE}."
     known = set(resources)
     for name, plans in rosters.items():
         if name not in known:
