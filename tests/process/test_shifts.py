@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from helpers.generated_logs import log_of
 
-from longstride.process.mining.rosters import long_absences, mine_rosters, share_without_work
-from longstride.process.mining.shifts import arcs, changes_shifts, in_shifts, weeks_of_rota
+from longstride.process.mining.rosters import mine_rosters, share_without_work
+from longstride.process.mining.shifts import arcs, changes_shifts, in_shifts, long_absences, weeks_of_rota
 
 DAYS = 120
 

@@ -110,8 +110,8 @@ def mine_scenario(
     source = f"the scenario learned from {log.source}"
     if at_once:
         notes.append(
-            f"Several tasks at once: {some([f'{name} up to {most}' for name, most in at_once.items()])}. Their tasks end "
-            "at a rate in proportion to their number, so each has full speed. Tasks of other people share their time."
+            f"Several tasks at once: {some([f'{name} up to {most}' for name, most in at_once.items()])}. Their tasks "
+            "end at a rate in proportion to their number, so each has full speed. Tasks of other people share their time."
         )
     external, external_notes = mine_external_delays(log, whole, batches, data, source, calibrate, steps)
     steps.next("check of the scenario")

@@ -12,12 +12,9 @@ import numpy as np
 
 from longstride.process.event_logs.event_log import EventLog
 from longstride.process.event_logs.grouping import rows_by
-from longstride.process.mining.shifts import changes_shifts, in_shifts, weeks_of_rota
+from longstride.process.mining.shifts import RARE, changes_shifts, in_shifts, long_absences, usual_days, weeks_of_rota
 from longstride.process.mining.working_hours import CLOSED_GAP, HOUR, breaks_of, present_hours, without_short_gaps
 from longstride.process.scenario.scenario import DAYS, HOURS_PER_WEEK
-
-_RARE = 0.1
-"""Share of a weekday's days with the person from which an hour is usual."""
 
 _OVERTIME, _EXPECTED = 0.05, 7.0
 """Overtime and breaks: events that begin in an hour of the day, as a share of the mean of all hours, are below the
@@ -25,12 +22,6 @@ first value. The mean must reach the second value, so that this is not chance.""
 
 _MOST = 0.99
 """Share of the starts after which the end of a log begins."""
-
-_LONG, _SURELY = 10, 20.0
-"""Fewest usual days of a long absence, and the least negative logarithm of its probability by chance."""
-
-_NEVER = 365_000
-"""Day on which a person who has left is back: a thousand years after time 0."""
 
 _P_DECIMALS = 9
 _ROUNDS = 200
@@ -84,7 +75,7 @@ def mine_rosters(log: EventLog, own_hours: np.ndarray, pause: bool, begun: np.nd
         counted = (masks[:, 0] > begin) & (masks[:, 0] < end)
         counted |= (days[masks[:, 0] % cycle] == 0) | ~counted.any()
         of_cycle, seen = masks[:, 0] % cycle, masks[:, 1:].astype(np.bool_)
-        usual, changes = _usual_days(of_cycle, days), cycle == 7 and changes_shifts(start)
+        usual, changes = usual_days(of_cycle, days), cycle == 7 and changes_shifts(start)
         if changes:
             found.in_turn.append(name)
         if cycle > 7:
@@ -100,32 +91,6 @@ def mine_rosters(log: EventLog, own_hours: np.ndarray, pause: bool, begun: np.nd
             )
         ]
     return found
-
-
-def long_absences(present: np.ndarray, days: np.ndarray) -> list[tuple[int, int]]:
-    """Return the first and the last day of a person's long absences: before being hired, after leaving, on leave.
-
-    An absence has many days of the usual weekdays without a record, which is very unlikely at the share of such days
-    outside of it. One that lasts to the last of ``days`` never ends.
-
-    Args:
-        present: int64[k], days with records, in order, counted from time 0.
-        days: int64[n], days of the log.
-    """
-    if not len(days):
-        return []
-    usual = _usual_days(present % 7, np.bincount(days % 7, minlength=7))
-    days, found = days[usual[days % 7]], list[tuple[int, int]]()
-    seen = np.isin(days, present)
-    runs = np.flatnonzero(np.diff(np.concatenate([[True], seen, [True]]).astype(np.int64))).reshape(-1, 2)
-    for first, last in sorted(runs.tolist(), key=lambda run: run[0] - run[1]):
-        missing, others = float((~seen).sum()) - (last - first), len(days) - (last - first)
-        if last - first < _LONG or (last - first) * -math.log((missing + 0.5) / (others + 1.0)) < _SURELY:
-            continue
-        begin = 0 if first == 0 else int(days[first - 1]) + 1
-        found.append((begin, _NEVER if last == len(days) else int(days[last]) - 1))
-        seen[first:last] = True  # shorter ones are judged by the days outside of this one
-    return sorted(found)
 
 
 def day_masks(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -> np.ndarray:
@@ -149,23 +114,12 @@ def _filled(days: np.ndarray) -> np.ndarray:
     return np.asarray(days | (between & (following - last - 1 <= CLOSED_GAP)))
 
 
-def _usual_days(of_cycle: np.ndarray, days: np.ndarray) -> np.ndarray:
-    """Return bool[D], the days of the cycle on which a person is regularly present: weekdays, or those of a rota.
-
-    Each is at least a quarter as frequent as the person's most frequent one, and at least a tenth of the log's
-    ``days``, int64[D]. On other days the person is present only for the recorded hours. ``of_cycle``, int64[k], are
-    the days with records.
-    """
-    counts = np.bincount(of_cycle, minlength=len(days))
-    return np.asarray((counts >= 0.25 * counts.max(initial=1)) & (counts >= _RARE * days))
-
-
 def _usual_hours(of_cycle: np.ndarray, seen: np.ndarray) -> np.ndarray:
     """Return bool[k, 24], for each day the hours at which the person is usually seen on this day of the cycle."""
     hours = np.zeros_like(seen)
     for day in np.unique(of_cycle):
         of_day = of_cycle == day
-        hours[of_day] = without_short_gaps(seen[of_day].mean(0) >= _RARE, CLOSED_GAP)
+        hours[of_day] = without_short_gaps(seen[of_day].mean(0) >= RARE, CLOSED_GAP)
     return hours
 
 

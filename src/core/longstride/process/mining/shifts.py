@@ -10,6 +10,15 @@ import numpy as np
 from longstride.process.mining.working_hours import HOUR
 from longstride.process.scenario.scenario import HOURS_PER_WEEK
 
+RARE = 0.1
+"""Share of a weekday's days with the person from which an hour is usual."""
+
+_LONG, _SURELY = 10, 20.0
+"""Fewest usual days of a long absence, and the least negative logarithm of its probability by chance."""
+
+_NEVER = 365_000
+"""Day on which a person who has left is back: a thousand years after time 0."""
+
 _NARROW = 0.7
 """Share below which shifts change: range of a day's starts over the range after shuffling the starts of all days."""
 
@@ -117,3 +126,40 @@ def in_shifts(seen: np.ndarray) -> np.ndarray:
             begin, hours = begins[within[begins].argmax()], shift
         shifts[day, np.arange(begin, begin + hours) % 24] = True
     return shifts
+
+
+def usual_days(of_cycle: np.ndarray, days: np.ndarray) -> np.ndarray:
+    """Return bool[D], the days of the cycle on which a person is regularly present: weekdays, or those of a rota.
+
+    Each is at least a quarter as frequent as the person's most frequent one, and at least a tenth of the log's
+    ``days``, int64[D]. On other days the person is present only for the recorded hours. ``of_cycle``, int64[k], are
+    the days with records.
+    """
+    counts = np.bincount(of_cycle, minlength=len(days))
+    return np.asarray((counts >= 0.25 * counts.max(initial=1)) & (counts >= RARE * days))
+
+
+def long_absences(present: np.ndarray, days: np.ndarray) -> list[tuple[int, int]]:
+    """Return the first and the last day of a person's long absences: before being hired, after leaving, on leave.
+
+    An absence has many days of the usual weekdays without a record, which is very unlikely at the share of such days
+    outside of it. One that lasts to the last of ``days`` never ends.
+
+    Args:
+        present: int64[k], days with records, in order, counted from time 0.
+        days: int64[n], days of the log.
+    """
+    if not len(days):
+        return []
+    usual = usual_days(present % 7, np.bincount(days % 7, minlength=7))
+    days, found = days[usual[days % 7]], list[tuple[int, int]]()
+    seen = np.isin(days, present)
+    runs = np.flatnonzero(np.diff(np.concatenate([[True], seen, [True]]).astype(np.int64))).reshape(-1, 2)
+    for first, last in sorted(runs.tolist(), key=lambda run: run[0] - run[1]):
+        missing, others = float((~seen).sum()) - (last - first), len(days) - (last - first)
+        if last - first < _LONG or (last - first) * -math.log((missing + 0.5) / (others + 1.0)) < _SURELY:
+            continue
+        begin = 0 if first == 0 else int(days[first - 1]) + 1
+        found.append((begin, _NEVER if last == len(days) else int(days[last]) - 1))
+        seen[first:last] = True  # shorter ones are judged by the days outside of this one
+    return sorted(found)
