@@ -8,6 +8,7 @@ from helpers.generated_logs import log_of
 
 from longstride.process.mining.rosters import mine_rosters, share_without_work
 from longstride.process.mining.shifts import arcs, changes_shifts, in_shifts, long_absences, weeks_of_rota
+from longstride.process.mining.working_hours import worked_time
 
 DAYS = 120
 
@@ -72,7 +73,7 @@ def test_rosters_of_changing_shifts_have_the_hours_of_one_shift():
     start = np.concatenate([early_and_late, day])
     who = np.repeat([0, 1], [len(early_and_late), len(day)])
     log = log_of(np.arange(len(start)), np.zeros(len(start)), who, start, start + 0.9)
-    found = mine_rosters(log, np.ones((len(log.resources), 168), np.bool_), False, np.ones(len(log), np.bool_))
+    found = mine_rosters(log, worked_time(log), False, np.ones(len(log), np.bool_))
     rosters = found.plans
     assert found.in_turn == ["b0"] and not found.rotas and not found.absences
     for name, longest in (("b0", 8.5), ("b1", 8.0)):
@@ -109,7 +110,7 @@ def test_a_rota_is_found_where_weeks_repeat_in_turn(hours_of_week, weeks):
 def test_the_weeks_of_a_rota_have_their_own_hours():
     start = by_week(lambda week: (6, 14) if week % 2 else (12, 20), 26, 2) / 3600.0
     log = log_of(np.arange(len(start)), np.zeros(len(start)), np.zeros(len(start)), start, start + 0.01)
-    found = mine_rosters(log, np.ones((1, 168), np.bool_), False, np.ones(len(log), np.bool_))
+    found = mine_rosters(log, worked_time(log), False, np.ones(len(log), np.bool_))
     assert found.rotas == {"b0": 2}
     for place, hours in enumerate(("12:00-20:00", "06:00-14:00")):
         plans = [plan for plan in found.plans["b0"] if plan["week"] == place]

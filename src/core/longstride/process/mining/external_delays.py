@@ -69,7 +69,7 @@ def mine_external_delays(
         cycle=((last - first) / HOUR)[log.case[cases.order]],
     )
     steps.next("rosters")
-    rosters = mine_rosters(log, work.own_hours, pause, batches.begun(log))
+    rosters = mine_rosters(log, work, pause, batches.begun(log))
 
     def keys(share: np.ndarray) -> dict[str, Any]:
         return {

@@ -6,6 +6,7 @@ shift that contains the day's records (``shifts.py``).
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,14 @@ import numpy as np
 from longstride.process.event_logs.event_log import EventLog
 from longstride.process.event_logs.grouping import rows_by
 from longstride.process.mining.shifts import RARE, changes_shifts, in_shifts, long_absences, usual_days, weeks_of_rota
-from longstride.process.mining.working_hours import CLOSED_GAP, HOUR, breaks_of, present_hours, without_short_gaps
+from longstride.process.mining.working_hours import (
+    CLOSED_GAP,
+    HOUR,
+    WorkedTime,
+    breaks_of,
+    present_hours,
+    without_short_gaps,
+)
 from longstride.process.scenario.scenario import DAYS, HOURS_PER_WEEK
 
 _OVERTIME, _EXPECTED = 0.05, 7.0
@@ -47,11 +55,11 @@ class Rosters(NamedTuple):
         }
 
 
-def mine_rosters(log: EventLog, own_hours: np.ndarray, pause: bool, begun: np.ndarray) -> Rosters:
+def mine_rosters(log: EventLog, worked: WorkedTime, pause: bool, begun: np.ndarray) -> Rosters:
     """Return the duty of all resources of a log.
 
-    ``own_hours``, bool[R, 168], are the open hours of each resource; ``pause`` is whether tasks rest at the end of
-    duty; ``begun``, bool[n], are the events that count as begun: one of each batch.
+    ``pause`` is whether tasks rest at the end of duty; ``begun``, bool[n], are the events that count as begun: one of
+    each batch.
     """
     # The log may begin in the middle of a day, and at its end people may have no work because no more cases come. So a
     # person without records on these days may be present.
@@ -59,15 +67,15 @@ def mine_rosters(log: EventLog, own_hours: np.ndarray, pause: bool, begun: np.nd
     every, work = np.arange(int(begin) + 1, int(end)), log.stretches()
     found = Rosters({}, [], {}, {})
     clock_end, resources = np.maximum(work.clock_end, work.clock_start), len(log.resources)
-    worked = rows_by(work.resource, resources)
-    events = rows_by(log.resource, resources)
-    for name, mine, records, open_hours in zip(log.resources, events, worked, own_hours, strict=True):
+    events = zip(rows_by(log.resource, resources), rows_by(work.resource, resources), strict=True)
+    for r, (name, (mine, records)) in enumerate(zip(log.resources, events, strict=True)):
+        open_hours = worked.own_hours[r]
         masks = day_masks(work.clock_start[records], clock_end[records], open_hours)
         if log.only_dates:
             masks[:, 1:] = 1  # all hours of the day
         start = log.clock_start[mine[begun[mine]]]
         away = long_absences(masks[:, 0], every)
-        gone = np.concatenate([every[:0], *(np.arange(first, last + 1) for first, last in away)])
+        gone = np.concatenate([every[:0], *(every[(every >= first) & (every <= last)] for first, last in away)])
         if away:
             found.absences[name] = away
         cycle = 7 * weeks_of_rota(start)
@@ -82,6 +90,8 @@ def mine_rosters(log: EventLog, own_hours: np.ndarray, pause: bool, begun: np.nd
             found.rotas[name] = cycle // 7
         there = _hours_there(of_cycle, seen, changes, None if pause else start, cycle)
         there &= seen | ~breaks_of(open_hours).reshape(7, 24)[of_cycle % 7]
+        if not pause and worked.at_once[r] == 1:
+            there |= overtime_of_several(work.clock_start[records], clock_end[records], masks[:, 0], there)
         hours, idle = np.where(usual[of_cycle][:, None], there, seen), share_without_work(start)
         found.plans[name] = [
             plan
@@ -91,6 +101,41 @@ def mine_rosters(log: EventLog, own_hours: np.ndarray, pause: bool, begun: np.nd
             )
         ]
     return found
+
+
+def overtime_of_several(start: np.ndarray, end: np.ndarray, days: np.ndarray, there: np.ndarray) -> np.ndarray:
+    """Return bool[k, 24], the hours after duty, ``there``, in which a person still has several records open.
+
+    A simulated person does one task after the other, and finishes only one of them after duty. So the hours in which
+    two records or more are open for most of the time are duty. ``start`` and ``end``, float64[n] seconds, are those of
+    the person's records, ``days``, int64[k], the days with records. A batch is one record.
+    """
+    several = _time_with_several(start, end)
+    hours = several(HOUR * (24.0 * days[:, None] + np.arange(25)))
+    busy, found = np.diff(hours, axis=1) > 0.5 * HOUR, np.zeros_like(there)
+    for hour in range(1, 24):
+        found[:, hour] = busy[:, hour] & ~there[:, hour] & (there | found)[:, hour - 1]
+    return found
+
+
+def _time_with_several(start: np.ndarray, end: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Return a function: moment -> seconds until then in which several of a person's records are open."""
+    spans = np.unique(start + 1j * end)
+    times = np.unique(np.concatenate([spans.real, spans.imag]))
+    begun, ended = (np.bincount(np.searchsorted(times, t), minlength=len(times)) for t in (spans.real, spans.imag))
+    upto = np.append(0.0, np.cumsum(np.diff(times) * (np.cumsum(begun - ended)[:-1] > 1)))
+    return lambda moments: np.interp(moments, times, upto)
+
+
+def several_after_duty(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -> float:
+    """Return for how much of its work a person has several records open after duty, a share of the time of duty.
+
+    ``start`` and ``end``, float64[n] seconds, are those of its records, ``open_hours``, bool[168], its open hours.
+    """
+    duty = on_duty(start, end, open_hours)
+    several = _time_with_several(start, end)
+    within = several(duty[:, 1]) - several(duty[:, 0])
+    return float(several(end.max()) - within.sum()) / max(float((duty[:, 1] - duty[:, 0]).sum()), HOUR)
 
 
 def day_masks(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -> np.ndarray:

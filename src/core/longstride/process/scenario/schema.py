@@ -100,7 +100,8 @@ class Logged(Strict):
     """Figures of the log that a scenario was mined from; times of a case from first start to last end, in time units.
 
     ``people`` is waiting that the log leaves unexplained. The shares of the cycle time add up to 1. ``tolerance`` is
-    the difference of the simulated base beyond which no verdict is given.
+    the difference of the simulated base beyond which no verdict is given; ``doubts`` are clauses why none is given
+    even if the base agrees.
     """
 
     mean: float = Field(ge=0)
@@ -111,6 +112,7 @@ class Logged(Strict):
     external: float = Field(ge=0, le=1)
     tolerance: float = Field(default=0.15, ge=0)
     warnings: list[str] = Field(default_factory=list)
+    doubts: list[str] = Field(default_factory=list)
 
 
 def problems_of_delays(delays: list[Delay], key: str, activities: list[str]) -> Iterator[str]:
