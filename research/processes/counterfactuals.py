@@ -28,6 +28,8 @@ from longstride.process.mining.mine_scenario import mine_scenario
 from longstride.process.resamples.play import mean_cycle_times
 
 CHANGES = ("people +1", "arrivals +10%", "arrivals +20%", "times -20%")
+FEWEST_RUNS = 40
+"""Fewest runs of the truth."""
 
 
 def lunch(begin: int = 9, end: int = 17) -> list[tuple[int, int, int]]:
@@ -102,7 +104,8 @@ def load_engine(path: Path) -> ModuleType:
     assert spec and spec.loader
     engine = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(engine)
-    engine.PROCESSES = processes(engine)
+    if hasattr(engine, "plain") and hasattr(engine, "batching"):
+        engine.PROCESSES = processes(engine)
     engine.MORE = {name: engine.MORE.get(name, "analyst 3") for name in engine.PROCESSES}
     return engine
 
@@ -120,19 +123,39 @@ def generated(engine: ModuleType, name: str, seed: int, folder: Path) -> tuple[E
 
 
 def truth(engine: ModuleType, name: str, path: Path, runs: int) -> list[float]:
-    """Return the true changes of the mean cycle time in %, from a file if there is one."""
+    """Return the true changes of the mean cycle time in %, from a file if there is one.
+
+    At most ``runs`` are played: fewer, if all standard errors are below a third of the limit before. The file has them.
+    """
     if path.exists():
-        return list(json.loads(path.read_text()))
-    key = "cycle_since_start" if "noarrival" in name else "cycle"
-    cycles = np.array(
-        [
-            [engine.figures(engine.Play(engine.changed(name, change), 5000 + run))[key] for run in range(runs)]
-            for change in ("", *CHANGES)
-        ]
+        found = json.loads(path.read_text())
+        return list(found["changes"] if isinstance(found, dict) else found)
+    key, played = "cycle_since_start" if "noarrival" in name else "cycle", list[list[float]]()
+    while len(played) < runs:
+        seed = 5000 + len(played)
+        processes = (engine.changed(name, change) for change in ("", *CHANGES))
+        played.append([engine.figures(engine.Play(made, seed))[key] for made in processes])
+        changes, errors = true_changes(np.array(played))
+        if len(played) >= FEWEST_RUNS and (errors < np.maximum(2.0, 0.1 * np.abs(changes)) / 3.0).all():
+            break
+    shown = "  ".join(f"{change:+.1f} ± {error:.1f}" for change, error in zip(changes, errors, strict=True))
+    print(f"{name:17} truth of {len(played)} runs: {shown}", flush=True)
+    path.write_text(json.dumps({"changes": changes.tolist(), "errors": errors.tolist(), "runs": len(played)}))
+    return list(changes.tolist())
+
+
+def true_changes(cycles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the changes of the mean in %, and their standard errors, float64[changes] each.
+
+    Args:
+        cycles: float64[runs, 1 + changes], mean cycle times; the first is that of the process as it is.
+    """
+    means = cycles.mean(0)
+    ratio = means[1:] / means[0]
+    spread = (
+        np.std(cycles[:, 1:] - ratio * cycles[:, :1], 0, ddof=1) if len(cycles) > 1 else np.full(len(ratio), np.inf)
     )
-    changes = [float(100.0 * (row.mean() / cycles[0].mean() - 1.0)) for row in cycles[1:]]
-    path.write_text(json.dumps(changes))
-    return changes
+    return 100.0 * (ratio - 1.0), 100.0 * spread / means[0] / np.sqrt(len(cycles))
 
 
 def measure(engine: ModuleType, name: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:

@@ -7,7 +7,8 @@ import pytest
 from helpers.generated_logs import log_of
 
 from longstride.process.mining.rosters import mine_rosters, share_without_work
-from longstride.process.mining.shifts import arcs, changes_shifts, in_shifts
+from longstride.process.mining.shifts import arcs, changes_shifts, in_shifts, long_absences, weeks_of_rota
+from longstride.process.mining.working_hours import worked_time
 
 DAYS = 120
 
@@ -72,13 +73,58 @@ def test_rosters_of_changing_shifts_have_the_hours_of_one_shift():
     start = np.concatenate([early_and_late, day])
     who = np.repeat([0, 1], [len(early_and_late), len(day)])
     log = log_of(np.arange(len(start)), np.zeros(len(start)), who, start, start + 0.9)
-    rosters, in_turn = mine_rosters(
-        log, np.ones((len(log.resources), 168), np.bool_), False, np.ones(len(log), np.bool_)
-    )
-    assert in_turn == ["b0"]
+    found = mine_rosters(log, worked_time(log), False, np.ones(len(log), np.bool_))
+    rosters = found.plans
+    assert found.in_turn == ["b0"] and not found.rotas and not found.absences
     for name, longest in (("b0", 8.5), ("b1", 8.0)):
         p = np.array([plan["p"] for plan in rosters[name]])
         hours = [sum(int(h[6:8]) - int(h[:2]) for h in plan["hours"]) for plan in rosters[name]]
         assert p.sum() > 6.8 and 7.5 < np.average(hours, weights=p) <= longest
     hours = {h for plan in rosters["b0"] if plan["p"] > 0.2 for h in plan["hours"]}
     assert hours == {"06:00-14:00", "14:00-22:00"}
+
+
+def by_week(hours_of_week, weeks, seed):
+    """Return the starts of five tasks a day, Monday to Friday, at random hours of (begin, end) by the week's number."""
+    rng, found = np.random.default_rng(seed), []
+    for week in range(weeks):
+        begin, end = hours_of_week(week)
+        days = np.repeat(168 * week + 24 * np.arange(5), 5)
+        found.append(np.sort(days + rng.uniform(begin, end, 25)))
+    return 3600.0 * np.concatenate(found)
+
+
+@pytest.mark.parametrize(
+    ("hours_of_week", "weeks"),
+    [
+        (lambda week: (9, 17), 1),
+        (lambda week: (6, 14) if week % 2 else (12, 20), 2),
+        (lambda week: (6 + 4 * (week % 3), 12 + 4 * (week % 3)), 3),
+        (lambda week: (6, 14) if np.random.default_rng(week).random() < 0.5 else (12, 20), 1),
+    ],
+)
+def test_a_rota_is_found_where_weeks_repeat_in_turn(hours_of_week, weeks):
+    assert weeks_of_rota(by_week(hours_of_week, 26, 1)) == weeks
+
+
+def test_the_weeks_of_a_rota_have_their_own_hours():
+    start = by_week(lambda week: (6, 14) if week % 2 else (12, 20), 26, 2) / 3600.0
+    log = log_of(np.arange(len(start)), np.zeros(len(start)), np.zeros(len(start)), start, start + 0.01)
+    found = mine_rosters(log, worked_time(log), False, np.ones(len(log), np.bool_))
+    assert found.rotas == {"b0": 2}
+    for place, hours in enumerate(("12:00-20:00", "06:00-14:00")):
+        plans = [plan for plan in found.plans["b0"] if plan["week"] == place]
+        assert {plan["of"] for plan in plans} == {2} and {h for plan in plans for h in plan["hours"]} == {hours}
+        assert {plan["days"][0] for plan in plans} == {"Monday", "Tuesday", "Wednesday", "Thursday", "Friday"}
+
+
+def test_a_person_who_comes_later_or_leaves_is_absent_and_there_at_other_times():
+    weekdays = np.array([day for day in range(182) if day % 7 < 5])
+    rare = np.random.default_rng(3).choice(weekdays, 12, replace=False)
+    assert long_absences(weekdays, weekdays) == []
+    assert long_absences(weekdays[weekdays >= 91], weekdays) == [(0, 90)]
+    left = long_absences(weekdays[weekdays < 91], weekdays)
+    assert len(left) == 1 and left[0][0] == 89 and left[0][1] > 1000  # from the Saturday on
+    assert long_absences(weekdays[(weekdays < 70) | (weekdays >= 98)], weekdays) == [(68, 97)]
+    assert long_absences(weekdays[(weekdays < 70) | (weekdays >= 77)], weekdays) == []  # a week is no long absence
+    assert long_absences(np.sort(rare), weekdays) == []

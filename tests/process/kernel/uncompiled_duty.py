@@ -1,12 +1,15 @@
 """Rosters and pauses by hand and against counting hours."""
 
 import json
+import re
 
 import numpy as np
 import pytest
 from oracles.process_play import FIFO, RANDOM, play, scenario, service
 
 from longstride.errors import UserError
+from longstride.process.kernel.duty import duty_stretches
+from longstride.process.kernel.parameters import build_parameters
 from longstride.process.scenario_file import load_scenario, parse_scenario, scenario_content
 from longstride.process.simulator import ProcessSimulator
 
@@ -84,3 +87,31 @@ def test_what_is_wrong_is_said(changes, message):
     content = {**scenario_content(clerk(False, [9.0])), **changes}
     with pytest.raises(UserError, match=message):
         parse_scenario(content, "test")
+
+
+def test_plans_of_a_rota_hold_in_their_weeks_only():
+    plans = [
+        {"days": ["Monday"], "p": 1.0, "hours": ["08:00-10:00"], "week": 0, "of": 2},
+        {"days": ["Monday"], "p": 1.0, "hours": ["12:00-16:00"], "week": 1, "of": 2},
+        {"days": ["Sunday"], "p": 1.0, "hours": ["12:00-13:00"], "week": 2, "of": 3},
+    ]
+    made = clerk(False, [1.0], horizon={"value": 168.0 * 12}, rosters={"R": plans})
+    (episode,) = play(ProcessSimulator(made), FIFO, 1)
+    assert episode.state.duty_time[0] == 6 * 2 + 6 * 4 + 4
+    stretches = duty_stretches(episode.state, build_parameters(made)[0], 0, 21)
+    assert stretches == [(8, 10), (168 + 12, 168 + 16), (336 + 8, 336 + 10), (336 + 144 + 12, 336 + 144 + 13)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"week": 2, "of": 2}, "rosters.R[0].week: 2 is not one of 0 to 1."),
+        ({"week": 0, "of": 59}, "rosters: together they repeat after 118 weeks, more than 60."),
+        ({"week": 1, "of": 2}, "rosters.R: the probabilities of Monday add up to 1.7, more than 1."),
+    ],
+)
+def test_impossible_rotas_are_refused(changes, said):
+    plan = {"days": ["Monday"], "p": 0.7, "hours": ["08:00-10:00"]}
+    both = [{**plan, **changes}, {**plan, "p": 1.0 if changes["of"] == 2 else 0.1, "of": 2, "week": 1}]
+    with pytest.raises(UserError, match=re.escape(said)):
+        clerk(False, [1.0], rosters={"R": both})

@@ -12,6 +12,7 @@ from longstride.process.kernel.aims import quantities
 from longstride.process.kernel.pairs import action_features, describe, figures, summary
 from longstride.process.kernel.parameters import Parameters, as_record, build_parameters
 from longstride.process.kernel.state import CASES_FULL, OPEN_CASES_FULL, WAITING_FULL, state_dtype
+from longstride.process.scenario.at_once import with_slots
 from longstride.process.scenario.routing import build_routing
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.scenario.schema import Batch
@@ -51,7 +52,7 @@ class ProcessSimulator(Simulator):
     episode_metrics = staticmethod(metrics.episode_metrics)
 
     def __init__(self, scenario: Scenario, prior: str = policy_prior.RULE) -> None:
-        self.scenario, self.prior = scenario, prior
+        self.scenario, self.prior = scenario, prior = with_slots(scenario), prior
         parameters, self.sizes = build_parameters(scenario)
         pairs, resources = len(parameters.pair_mean), len(scenario.resources)
         self.action_space = Discrete(pairs + 1)
@@ -213,6 +214,10 @@ class ProcessSimulator(Simulator):
         unbatched: dict[str, Any] = {} if self.scenario.policy_starts_batches else {"batches": {"__all__": {"start"}}}
         leave = set() if self.scenario.has_leave else {"begins", "absences", "holidays"}  # files without them
         unused = unbatched | dict.fromkeys(leave | {"logged"}, True)
+        if not self.scenario.at_once:
+            unused["at_once"] = True
+        if all(plan.of == 1 for plans in self.scenario.rosters.values() for plan in plans):
+            unused["rosters"] = {name: {"__all__": {"week", "of"}} for name in self.scenario.rosters}
         if not self.parameters["counts"]:
             unused["aims"] = True
         elif not self.scenario.classes:  # files without them

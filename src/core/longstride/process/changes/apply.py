@@ -9,6 +9,7 @@ from longstride.process.changes.hours import add_holidays, days_named, make_abse
 from longstride.process.changes.names import MaskedNames
 from longstride.process.changes.people import add_people, find_people, groups, remove_people
 from longstride.process.changes.volume import change_arrivals, change_times, teach
+from longstride.process.scenario.at_once import without_slots
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.scenario_file import parse_scenario, scenario_content
 
@@ -53,6 +54,7 @@ def apply_changes(scenario: Scenario, text: str) -> Changed:
         UserError: the words describe no change, or the process would be impossible; the message names the change.
     """
     sentences: list[str] = []
+    scenario = without_slots(scenario)
     changed, masked = (
         scenario,
         MaskedNames(text, [*scenario.activities, *groups(scenario.resources), *scenario.resources]),

@@ -8,6 +8,9 @@ again at each shift of the removed person.
 import copy
 from collections.abc import Collection
 
+import numpy as np
+
+from longstride.process.scenario.at_once import slots_of
 from longstride.process.simulator import ProcessSimulator
 
 
@@ -20,12 +23,14 @@ def without_people(simulator: ProcessSimulator, gone: Collection[str]) -> Proces
     """
     changed = copy.copy(simulator)
     p = changed.parameters = simulator.parameters.copy()
+    slots = slots_of(simulator.scenario)
     for r, name in enumerate(simulator.scenario.resources):
-        if name in gone:
+        if slots.get(name, name) in gone:
             p["on_duty_at_start"][r] = 0
             p["first_change"][r] = p["second_change"][r] = float("inf")
             p["shift_on"][p["shift_resource"] == r] = 0
-            p["roster_mask"][p["roster_first"][7 * r] : p["roster_first"][7 * r + 7]] = 0
+            first, last = p["roster_first"][p["roster_days"] * np.array([r, r + 1])]
+            p["roster_mask"][first:last] = 0
     return changed
 
 

@@ -82,7 +82,7 @@ def _weekly_hours(scenario: Scenario, name: str) -> float:
     plans = scenario.rosters.get(name)
     if plans is None:
         return sum(end - start for start, end in scenario.weekly_hours({name}))
-    return sum(plan.p * len(plan.days) * plan.mask().bit_count() for plan in plans)
+    return sum(plan.p / plan.of * len(plan.days) * plan.mask().bit_count() for plan in plans)
 
 
 def people_like(word: str, is_group: bool, one: bool) -> str:
@@ -113,6 +113,8 @@ def add_people(content: dict[str, Any], scenario: Scenario, names: Sequence[str]
         if like in content.get(key, {}):
             content[key] |= dict.fromkeys(new, content[key][like])
             there = f"skills, times and {what}"
+    if like in scenario.at_once:
+        content["at_once"] |= dict.fromkeys(new, scenario.at_once[like])
     rates = content.get("aims", {}).get("costs", {}).get("per_hour", {})
     rates |= {name: rates[like] for name in new if like in rates}
     kind = people_like(word, word != like, count == 1)
@@ -135,6 +137,7 @@ def remove_people(content: dict[str, Any], scenario: Scenario, names: Sequence[s
         gone.append(typical(scenario, [name for name in there if name not in gone]))
     for name in gone:
         content.get("rosters", {}).pop(name, None)
+        content.get("at_once", {}).pop(name, None)
     content["absences"] = [entry for entry in content.get("absences", []) if entry["person"] not in gone]
     real = scenario.time_unit != "abstract"
     if real:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from longstride.process.event_logs.event_log import EventLog
+from longstride.process.event_logs.grouping import rows_by
 from longstride.process.fidelity.external_share import format_time
 from longstride.process.fidelity.log_distances import HOUR, Events
 from longstride.process.fidelity.verdict import Shares, logged_shares
@@ -18,6 +19,9 @@ from longstride.process.kernel.metrics import duty_so_far
 from longstride.process.kernel.parameters import build_parameters
 from longstride.process.mining.delays.play_logged import PlayedEvents, as_long_record, play_logged
 from longstride.process.mining.machines import without_machines
+from longstride.process.mining.mine_services import some
+from longstride.process.mining.rosters import several_after_duty
+from longstride.process.mining.working_hours import worked_time
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.scenario.schema import Logged
 from longstride.seeding import stream
@@ -38,6 +42,9 @@ Where nights and weekends separate cases, quantiles jump by hours from log to lo
 _AT_ONCE = re.compile(r"several records open at once, on average: (.+)\. Such a name")
 """Finds in a warning of ``data_warnings`` who has several records open at once."""
 
+_LATE = 0.03
+"""Time with several open records after duty, as a share of duty, from which a change of the load is not trusted."""
+
 _EPISODES = 5
 _OVERLOADED = 0.9
 """Utilisation above which the length of queues depends on small errors of the times and hours on duty."""
@@ -49,7 +56,28 @@ def logged_figures(log: EventLog, scenario: Scenario, warnings: list[str]) -> Lo
     first, last = log.case_times()
     mean, median, p90 = _times((last - first) / HOUR * scenario.hour)
     shares = {name: min(max(value, 0.0), 1.0) for name, value in logged_shares(log)._asdict().items()}
-    return Logged(mean=mean, median=median, p90=p90, **shares, warnings=warnings)
+    doubts = _doubts(log, scenario)
+    return Logged(mean=mean, median=median, p90=p90, **shares, warnings=warnings, doubts=doubts)
+
+
+def _doubts(log: EventLog, scenario: Scenario) -> list[str]:
+    """Return why changes of a scenario are not trusted even if its base agrees with the log."""
+    if scenario.at_end_of_duty == "pause":
+        return []
+    work, own = log.stretches(), worked_time(log)
+    late = [
+        name
+        for r, (name, mine) in enumerate(zip(log.resources, rows_by(work.resource, len(log.resources)), strict=True))
+        if own.at_once[r] == 1
+        and len(mine)
+        and several_after_duty(work.clock_start[mine], work.clock_end[mine], own.own_hours[r]) > _LATE
+    ]
+    if not late:
+        return []
+    return [
+        f"{some(late)} shared the time between several open tasks and finished them after hours, so more was done on "
+        "busy days, which the simulation does not repeat"
+    ]
 
 
 @dataclass(frozen=True)
@@ -78,7 +106,7 @@ class Base:
         for name, points in (("work", work), ("people", max(people, 0.0)), ("external", external)):
             if abs(points) > tolerance:
                 found.append(f"{name} {100.0 * points:+.0f} points")
-        return found
+        return [*found, *self.logged.doubts]
 
     @property
     def _differing(self) -> list[tuple[str, float]]:
@@ -114,6 +142,8 @@ class Base:
         )
         if not self.misses:
             return [line]
+        if len(self.misses) == len(self.logged.doubts):
+            return [line, f"The base agrees, but no verdict and no advice is given: {'; '.join(self.misses)}."]
         return [
             line,
             f"The base misses the log by more than {self.logged.tolerance:.0%} ({', '.join(self.misses)}), so no "
@@ -151,7 +181,7 @@ class Base:
     def as_json(self) -> dict[str, Any]:
         """Return the JSON values."""
         simulated = dict(zip(_NAMES, self.times, strict=True)) | self.shares._asdict()
-        logged = self.logged.model_dump(exclude={"warnings"})
+        logged = self.logged.model_dump(exclude={"warnings", "doubts"})
         return {"logged": logged, "simulated": simulated, "misses": self.misses}
 
 

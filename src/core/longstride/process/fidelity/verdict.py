@@ -10,7 +10,7 @@ from longstride.process.fidelity.external_share import format_time, unexplained_
 from longstride.process.fidelity.log_distances import HOUR, Events
 from longstride.process.mining.batches import find_batches
 from longstride.process.mining.delays.waits import proven_of_waits
-from longstride.process.mining.working_hours import divided_time
+from longstride.process.mining.working_hours import divided_time, tasks_at_once
 from longstride.process.scenario.scenario import HOURS_PER_WEEK, Scenario
 
 _MOST_NAMED = 2
@@ -45,15 +45,16 @@ def logged_shares(log: EventLog) -> Shares:
 def _undivided(log: EventLog) -> np.ndarray:
     """Return float64[cases], the share of the time of a case's records that is left where a person's share it.
 
-    A batch is one record.
+    A batch is one record. People who work on several at once do not share their time.
     """
     batches, always = find_batches(log), np.ones(HOURS_PER_WEEK, np.bool_)
+    shares = np.append(tasks_at_once(log) == 1, False)[log.resource]  # the last one is nobody
     begun, mine = batches.begun(log), np.zeros(int(batches.group.max()) + 1)
     clock_end = np.maximum(log.clock_end, log.clock_start)
     for rows in rows_by(np.where(begun, log.resource, NO_RESOURCE), len(log.resources)):
         mine[batches.group[rows]] = divided_time(always, log.clock_start[rows], clock_end[rows])
     open_for = (clock_end - log.clock_start) / HOUR
-    own = np.where(log.resource >= 0, mine[batches.group], open_for)
+    own = np.where(shares, mine[batches.group], open_for)
     whole = np.bincount(log.case, open_for, len(log.cases))
     return np.divide(np.bincount(log.case, own, len(log.cases)), whole, out=np.ones(len(log.cases)), where=whole > 0)
 

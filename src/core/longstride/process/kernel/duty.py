@@ -8,6 +8,7 @@ record of ``state.py``, and ``p``, the record of ``parameters.py``. Hours and da
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numba import njit
 
 from longstride.process.kernel.counter_rng import child, uniform
 from longstride.process.scenario.scenario import Scenario
-from longstride.process.scenario.schema import Day, DutyPlan
+from longstride.process.scenario.schema import Day, DutyPlan, weeks_of
 
 ROSTER_STREAM = 2**33
 ALWAYS = (1 << 24) - 1
@@ -34,15 +35,18 @@ def roster_arrays(
         resources: names of all resources.
     """
     first, cumulative, masks, names = [0], [], [], list(Day.__args__)  # type: ignore[attr-defined]
+    weeks = weeks_of([plan for plans in rosters.values() for plan in plans])
     for name in resources:
-        for weekday, day in enumerate(names):
-            rows = [(plan.p, plan.mask()) for plan in rosters.get(name, ()) if day in plan.days]
+        for week, (weekday, day) in product(range(weeks), enumerate(names)):
+            own = (plan for plan in rosters.get(name, ()) if day in plan.days and week % plan.of == plan.week)
+            rows = [(plan.p, plan.mask()) for plan in own]
             if name not in rosters:
                 rows = [(1.0, fixed[name][weekday] if name in fixed else ALWAYS)]
             cumulative += list(np.cumsum([p for p, _ in rows]))
             masks += [mask for _, mask in rows]
             first.append(len(masks))
     return {
+        "roster_days": 7 * weeks,
         "roster_first": np.array(first, np.int64),
         "roster_cumulative": np.array(cumulative, np.float64),
         "roster_mask": np.array(masks, np.int64),
@@ -68,11 +72,11 @@ def duty_intervals(scenario: Scenario) -> dict[str, Any]:
 @njit(nogil=True)
 def mask_of(state, p, r, day):  # type: ignore[no-untyped-def]
     """Return the hours of a day, counted from 0, in which a resource is on duty."""
-    row = 7 * r + day % 7
+    row = p.roster_days * r + day % p.roster_days
     first, last = p.roster_first[row], p.roster_first[row + 1]
     if first == last:
         return 0
-    u = uniform(child(child(state.seed, ROSTER_STREAM + r), day))
+    u = uniform(child(child(state.seed, ROSTER_STREAM + p.roster_stream[r]), day))
     for k in range(first, last):
         if u < p.roster_cumulative[k] or p.roster_cumulative[k] > 1.0 - 1e-9:
             return without_leave(p, r, day, p.roster_mask[k])

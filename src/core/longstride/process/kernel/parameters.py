@@ -14,6 +14,7 @@ from longstride.process.kernel.duty import duty_intervals, roster_arrays
 from longstride.process.kernel.record_sizes import Sizes, sizes_of
 from longstride.process.kernel.service_times import service_arrays, service_mean
 from longstride.process.kernel.timers import batch_arrays, clock_arrays, delay_arrays
+from longstride.process.scenario.at_once import slots_of, with_slots
 from longstride.process.scenario.calendar import leave_arrays
 from longstride.process.scenario.routing import Routing, build_routing
 from longstride.process.scenario.scenario import HOURS_PER_WEEK, Scenario, Service
@@ -92,7 +93,9 @@ class Parameters(NamedTuple):
     batch_by_policy: np.ndarray  # int64[A], 1 for the activities of these batches
     has_rosters: int  # 1 if duty is drawn day by day, and for all resources
     pause: int  # 1 if a task rests while its resource is off duty
-    roster_first: np.ndarray  # int64[7 R + 1], first plan of each resource and weekday
+    roster_stream: np.ndarray  # int64[R], number of the random stream of each resource's plans
+    roster_days: int  # days D after which rosters repeat, whole weeks
+    roster_first: np.ndarray  # int64[D R + 1], first plan of each resource and day
     roster_cumulative: np.ndarray  # float64[*], cumulative probabilities of its plans
     roster_mask: np.ndarray  # int64[*], hours of each plan, one bit each
     leave_first: np.ndarray  # int64[R + 1], first absence of each resource
@@ -129,6 +132,7 @@ def build_parameters(scenario: Scenario, routing: Routing | None = None) -> tupl
     Raises:
         UserError: a case can never end, or an episode would have too many cases.
     """
+    scenario = with_slots(scenario)
     routing = routing or build_routing(scenario.flow, scenario.activities)
     resource_of, activity_of = (places(names).__getitem__ for names in (scenario.resources, scenario.activities))
     pairs = sorted(scenario.service, key=lambda entry: (activity_of(entry.activity), resource_of(entry.resource)))
@@ -195,10 +199,17 @@ def _external(scenario: Scenario) -> dict[str, Any]:
         **clock_arrays(scenario.delay_clock, scenario.hour),
         **batch_arrays(scenario.batches, scenario.activities),
         "has_rosters": int(rosters),
+        "roster_stream": _roster_streams(scenario),
         "pause": int(pause),
         **roster_arrays(scenario.rosters if rosters else {}, fixed if rosters else {}, scenario.resources),
         **leave_arrays(scenario.absences, scenario.holidays, scenario.begins, scenario.hour, scenario.resources),
     }
+
+
+def _roster_streams(scenario: Scenario) -> np.ndarray:
+    """Return int64[R], the random stream of each resource's plans: the slots of a person have the same plans."""
+    place, person = places(scenario.resources), slots_of(scenario)
+    return np.array([place[person.get(name, name)] for name in scenario.resources], np.int64)
 
 
 def as_record(parameters: Parameters, further: Mapping[str, np.ndarray] = MappingProxyType({})) -> np.ndarray:

@@ -13,7 +13,8 @@ from longstride.process.mining.delays.clock import delay_clock
 from longstride.process.mining.delays.free_moments import FreeMoments, blend, is_noisy
 from longstride.process.mining.delays.priorities import find_priorities
 from longstride.process.mining.delays.waits import Waits, find_waits
-from longstride.process.mining.rosters import mine_rosters
+from longstride.process.mining.mine_services import some
+from longstride.process.mining.rosters import Rosters, mine_rosters
 from longstride.process.mining.weights import case_weights
 from longstride.process.mining.working_hours import HOUR, WorkedTime, open_time
 from longstride.process.scenario_file import parse_scenario
@@ -68,12 +69,12 @@ def mine_external_delays(
         cycle=((last - first) / HOUR)[log.case[cases.order]],
     )
     steps.next("rosters")
-    plans, in_turn = mine_rosters(log, work.own_hours, pause, batches.begun(log))
+    rosters = mine_rosters(log, work, pause, batches.begun(log))
 
     def keys(share: np.ndarray) -> dict[str, Any]:
         return {
             "flow": case_flow(log, cases, kept, of_case, priorities, times.delays(share)),
-            "rosters": {name: plans[name] for name in data["resources"]},
+            **rosters.of_scenario(data["resources"]),
             "at_end_of_duty": "pause" if pause else "finish",
             "delay_clock": [float(f"{w:.{_DIGITS}g}") for w in weights],
         }
@@ -89,9 +90,9 @@ def mine_external_delays(
             moments = FreeMoments(log, cases, weights, work.open_hours)
             share, are_noisy = _blended(moments, times, share, calibration.sampling_error(share, len(log.cases)))
     found = keys(share) | {"waiting": _waiting(log, waits, times, share)}
-    in_turn = [name for name in in_turn if name in data["resources"]]
     unsure = [name for name, unsure_of_it in zip(log.activities, are_noisy, strict=True) if unsure_of_it]
-    return found, cut_off + priority_notes + _notes(log, waits, times, share, pause, in_turn) + _noise_notes(unsure)
+    notes = _notes(log, waits, times, share) + _duty_notes(rosters, data["resources"], pause)
+    return found, cut_off + priority_notes + notes + _noise_notes(unsure)
 
 
 def _blended(
@@ -143,28 +144,39 @@ def _waiting(log: EventLog, waits: Waits, times: LoggedTimes, share: np.ndarray)
     return {name: float(f"{value:.{_DIGITS}g}") for name, value in figures.items()}
 
 
-def _notes(
-    log: EventLog, waits: Waits, times: LoggedTimes, share: np.ndarray, pause: bool, in_turn: list[str]
-) -> list[str]:
+def _notes(log: EventLog, waits: Waits, times: LoggedTimes, share: np.ndarray) -> list[str]:
     waiting, proven = float(waits.waiting.sum()), float(waits.external.sum())
     # The delays also contain time of simultaneous records beyond their work, which is no waiting.
     unexplained = min(max(float(times.delays(share).sum()) - proven, 0.0), waiting - proven)
-    notes = [
+    return [
         f"Waiting: {waiting / len(log.cases):,.3g} open hours a case. For {percent(proven, waiting)} of it the "
         "person was free and on duty, so the delay is external: customers, other systems, other work. "
         f"{percent(unexplained, waiting)} is unexplained and counted as external."
         if waiting > _NO_WAITING * len(log.cases)
         else "Waiting: none. Each task begins as soon as its case and its person allow."
     ]
-    notes.append(
+
+
+def _duty_notes(rosters: Rosters, names: list[str], pause: bool) -> list[str]:
+    notes = [
         "Rosters: each resource has the days of the log, as often as they occur there, with all hours at which it "
         "is usually seen on the weekday."
-    )
-    if in_turn:
+    ]
+    if in_turn := [name for name in rosters.in_turn if name in names]:
         notes.append(
-            f"Changing shifts, early on some days and late on others: {', '.join(in_turn[:5])}"
-            + (f" and {len(in_turn) - 5} more" if len(in_turn) > 5 else "")
-            + ". On each day they have the hours of one shift."
+            f"Changing shifts, early on some days and late on others: {some(in_turn)}. On each day they have the hours "
+            "of one shift."
+        )
+    if rotas := [name for name in rosters.rotas if name in names]:
+        weeks = sorted({rosters.rotas[name] for name in rotas})
+        notes.append(
+            f"Rota: the hours of {some(rotas)} repeat after {' or '.join(map(str, weeks))} weeks, so each week of the "
+            "rota has its own."
+        )
+    if away := [name for name in rosters.absences if name in names]:
+        notes.append(
+            f"Long absences: {some(away)}. Weeks without a record, such as before being hired or after leaving, are "
+            "absences in the scenario. An episode has them too, as long as they are not edited."
         )
     if pause:
         notes.append("Logged times span nights and weekends, so tasks rest while their resource is off duty.")

@@ -1,10 +1,12 @@
-"""Resources that work around the clock: systems, to which work cannot be allocated."""
+"""Resources that are no person: systems that work around the clock; and people who change jobs, who become two."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import numpy as np
 
 from longstride.process.event_logs.event_log import NO_RESOURCE, EventLog
+from longstride.process.event_logs.grouping import rows_by
 from longstride.process.mining.working_hours import HOUR
 
 TIRELESS_HOURS = 20
@@ -14,6 +16,12 @@ FEWEST_DAYS = 5
 """Fewest days with records for a decision about a resource."""
 
 DAY = 24 * HOUR
+
+_OF_A_JOB, _EVIDENCE = 50, 50.0
+"""Fewest events of a job, and the gain of log-likelihood from which a person has changed it."""
+
+_USUAL, _HARDLY = 0.2, 0.01
+"""Share of a job's events that an activity has, and of the other job's, where jobs differ."""
 
 
 def tireless(log: EventLog) -> np.ndarray:
@@ -56,3 +64,46 @@ def without_machines(log: EventLog) -> tuple[EventLog, np.ndarray, list[str]]:
     left = tuple(name for name, machine in zip(log.resources, machines, strict=True) if not machine)
     pauses = log.pauses._replace(resource=index[log.pauses.resource])
     return replace(log, resources=left, resource=index[log.resource], pauses=pauses), alone, [note]
+
+
+def split_jobs(log: EventLog) -> tuple[EventLog, list[str]]:
+    """Return the log with two resources for each person who changed jobs, and notes.
+
+    From one event on, such a person does something that was hardly done before, or no longer does what was usual. The
+    events before that get the name "NAME before DATE"; today's person keeps the name.
+    """
+    resources, resource, changed = list(log.resources), log.resource.copy(), list[str]()
+    for r, rows in enumerate(rows_by(log.resource, len(log.resources))):
+        mine = rows[np.argsort(log.clock_start[rows], kind="stable")]
+        if at := _change_of_job(log.activity[mine]):
+            day = log.monday + timedelta(days=float(log.clock_start[mine[at]] // DAY))
+            resource[mine[:at]] = len(resources)
+            resources.append(f"{log.resources[r]} before {day:%Y-%m-%d}")
+            changed.append(log.resources[r])
+    if not changed:
+        return log, []
+    pauses = log.pauses._replace(resource=resource[log.pauses.event])
+    note = (
+        f"Another job: {', '.join(changed[:3])}{f' and {len(changed) - 3} more' if len(changed) > 3 else ''} did other "
+        "activities until a certain day, so the scenario has two people in place of each, one for each job."
+    )
+    return replace(log, resources=tuple(resources), resource=resource, pauses=pauses), [note]
+
+
+def _change_of_job(activity: np.ndarray) -> int:
+    """Return the number of the first event, of int64[n] activities in order, that belongs to a new job; 0 for none."""
+    count = len(activity)
+    if count < 2 * _OF_A_JOB:
+        return 0
+    code = np.unique(activity, return_inverse=True)[1]
+    upto = np.cumsum(np.eye(int(code.max()) + 1)[code], 0)
+    parts = upto[:-1], upto[-1] - upto[:-1]
+    shares = [part / part.sum(1, keepdims=True) for part in parts]
+    # Log-likelihoods of both parts, each with its own shares of the activities, for each place of the change.
+    likely = sum((n * np.log(np.maximum(p, 1e-12))).sum(1) for n, p in zip(parts, shares, strict=True))
+    alone = float((upto[-1] * np.log(upto[-1] / count)).sum())
+    inner = likely[_OF_A_JOB - 1 : count - _OF_A_JOB]
+    best = int(np.argmax(inner)) + _OF_A_JOB - 1
+    first, second = shares[0][best], shares[1][best]
+    differ = ((first >= _USUAL) & (second <= _HARDLY)) | ((second >= _USUAL) & (first <= _HARDLY))
+    return best + 1 if likely[best] - alone > _EVIDENCE and differ.any() else 0

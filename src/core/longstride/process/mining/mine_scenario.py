@@ -18,7 +18,7 @@ from longstride.process.mining.batches import find_batches
 from longstride.process.mining.classes.split import pooled_services
 from longstride.process.mining.data_warnings import giant_case
 from longstride.process.mining.external_delays import EXTERNAL_STEPS, mine_external_delays
-from longstride.process.mining.machines import without_machines
+from longstride.process.mining.machines import split_jobs, without_machines
 from longstride.process.mining.mine_services import (
     choose_pairs,
     mine_services,
@@ -69,13 +69,12 @@ def mine_scenario(
         raise UserError(f"arrivals: expected weekly or replay, not {arrivals!r}.")
     if log.end.max() <= log.start.min():
         raise UserError(f"{log.source}: all events happen at one moment, so nothing can be learned about time.")
-    giant = giant_case(log)
-    if giant and int(np.bincount(log.case).max()) * len(log.cases) > _MOST_TASKS:
-        raise UserError(f"{log.source}: {giant}")
+    _require_small_cases(log)
     steps = steps or SlowSteps()
     steps.begin("Mining the log", STEPS)
     steps.next("working hours")
     log, of_machines, machine_notes = without_machines(log)
+    log, job_notes = split_jobs(log)
     work, automatic = worked_time(log), automatic_activities(log)
     if not (automatic | of_machines).all():  # at least one activity must need a person
         automatic = automatic | of_machines
@@ -85,6 +84,7 @@ def mine_scenario(
     whole = work._replace(hours=batches.whole(log, work.hours))
     services, service_notes = mine_services(log, whole, pairs)
     services = pooled_services(log, whole, automatic, services)
+    at_once, notes_at_once = _at_once(log, work, services)
     unseen = unseen_waits(log, work.own_hours)
     arrival_data, arrival_notes = mine_arrivals(log, arrivals, unseen.waited)
     data = {
@@ -99,6 +99,7 @@ def mine_scenario(
         "resources": _able(log, services),
         "service": services,
         **batches.keys(log),
+        "at_once": at_once,
     }
     if automatic.any():
         rows = rows_by(log.activity, len(log.activities))
@@ -109,15 +110,33 @@ def mine_scenario(
     source = f"the scenario learned from {log.source}"
     external, external_notes = mine_external_delays(log, whole, batches, data, source, calibrate, steps)
     steps.next("check of the scenario")
-    notes = [*notes, *service_notes, *batches.notes(log), *arrival_notes, *unseen.notes, *external_notes]
-    before = [*log.notes, *(log.classes.notes if log.classes else ()), *machine_notes, *_notes_on_time(log, work)]
-    return MinedScenario(parse_scenario(data | external, source), [*before, *notes])
+    notes += [*service_notes, *notes_at_once, *batches.notes(log), *arrival_notes, *unseen.notes, *external_notes]
+    before = [*log.notes, *(log.classes.notes if log.classes else ()), *machine_notes, *job_notes]
+    return MinedScenario(parse_scenario(data | external, source), [*before, *_notes_on_time(log, work), *notes])
+
+
+def _require_small_cases(log: EventLog) -> None:
+    giant = giant_case(log)
+    if giant and int(np.bincount(log.case).max()) * len(log.cases) > _MOST_TASKS:
+        raise UserError(f"{log.source}: {giant}")
 
 
 def _able(log: EventLog, services: list[dict[str, Any]]) -> list[str]:
     """Return the people of a log who have service times."""
     able = {service["resource"] for service in services}
     return [name for name in log.resources if name in able]
+
+
+def _at_once(log: EventLog, work: WorkedTime, services: list[dict[str, Any]]) -> tuple[dict[str, int], list[str]]:
+    """Return the people of a scenario who do several tasks at once, and how many, and a note about them."""
+    most = dict(zip(log.resources, work.at_once.tolist(), strict=True))
+    found = {name: most[name] for name in _able(log, services) if most[name] > 1}
+    if not found:
+        return found, []
+    return found, [
+        f"Several tasks at once: {some([f'{name} up to {count}' for name, count in found.items()])}. These tasks end "
+        "at a rate in proportion to their number, so each has full speed. Open tasks of other people share their time."
+    ]
 
 
 def automatic_activities(log: EventLog) -> np.ndarray:

@@ -6,18 +6,23 @@ shift that contains the day's records (``shifts.py``).
 """
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from longstride.process.event_logs.event_log import EventLog
 from longstride.process.event_logs.grouping import rows_by
-from longstride.process.mining.shifts import changes_shifts, in_shifts
-from longstride.process.mining.working_hours import CLOSED_GAP, HOUR, breaks_of, present_hours, without_short_gaps
-from longstride.process.scenario.scenario import DAYS
-
-_RARE = 0.1
-"""Share of a weekday's days with the person from which an hour is usual."""
+from longstride.process.mining.shifts import RARE, changes_shifts, in_shifts, long_absences, usual_days, weeks_of_rota
+from longstride.process.mining.working_hours import (
+    CLOSED_GAP,
+    HOUR,
+    WorkedTime,
+    breaks_of,
+    present_hours,
+    without_short_gaps,
+)
+from longstride.process.scenario.scenario import DAYS, HOURS_PER_WEEK
 
 _OVERTIME, _EXPECTED = 0.05, 7.0
 """Overtime and breaks: events that begin in an hour of the day, as a share of the mean of all hours, are below the
@@ -30,42 +35,107 @@ _P_DECIMALS = 9
 _ROUNDS = 200
 
 
-def mine_rosters(
-    log: EventLog, own_hours: np.ndarray, pause: bool, begun: np.ndarray
-) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
-    """Return the rosters of all resources of a log, and the names of resources with changing shifts.
+class Rosters(NamedTuple):
+    """Duty of the people of a log."""
 
-    ``own_hours``, bool[R, 168], are the open hours of each resource; ``pause`` is whether tasks rest at the end of
-    duty; ``begun``, bool[n], are the events that count as begun: one of each batch.
+    plans: dict[str, list[dict[str, Any]]]  # rosters of a scenario
+    in_turn: list[str]  # people with changing shifts
+    rotas: dict[str, int]  # people whose hours repeat after several weeks, and how many
+    absences: dict[str, list[tuple[int, int]]]  # first and last day of long absences, counted from time 0
+
+    def of_scenario(self, names: list[str]) -> dict[str, Any]:
+        """Return the keys of some people in a scenario whose time unit is hours."""
+        return {
+            "rosters": {name: self.plans[name] for name in names},
+            "absences": [
+                {"person": name, "from": 24.0 * first, "to": 24.0 * (last + 1)}
+                for name in names
+                for first, last in self.absences.get(name, ())
+            ],
+        }
+
+
+def mine_rosters(log: EventLog, worked: WorkedTime, pause: bool, begun: np.ndarray) -> Rosters:
+    """Return the duty of all resources of a log.
+
+    ``pause`` is whether tasks rest at the end of duty; ``begun``, bool[n], are the events that count as begun: one of
+    each batch.
     """
     # The log may begin in the middle of a day, and at its end people may have no work because no more cases come. So a
     # person without records on these days may be present.
     begin, end = log.clock_start.min() // (24 * HOUR), np.quantile(log.clock_start, _MOST) // (24 * HOUR)
-    days = np.bincount(np.arange(int(begin) + 1, int(end)) % 7, minlength=7)
-    rosters, in_turn, work = {}, [], log.stretches()
+    every, work = np.arange(int(begin) + 1, int(end)), log.stretches()
+    found = Rosters({}, [], {}, {})
     clock_end, resources = np.maximum(work.clock_end, work.clock_start), len(log.resources)
-    worked = rows_by(work.resource, resources)
-    events = rows_by(log.resource, resources)
-    for name, mine, records, open_hours in zip(log.resources, events, worked, own_hours, strict=True):
+    events = zip(rows_by(log.resource, resources), rows_by(work.resource, resources), strict=True)
+    for r, (name, (mine, records)) in enumerate(zip(log.resources, events, strict=True)):
+        open_hours = worked.own_hours[r]
         masks = day_masks(work.clock_start[records], clock_end[records], open_hours)
-        counted = (masks[:, 0] > begin) & (masks[:, 0] < end)
-        counted |= (days[masks[:, 0] % 7] == 0) | ~counted.any()
         if log.only_dates:
             masks[:, 1:] = 1  # all hours of the day
         start = log.clock_start[mine[begun[mine]]]
-        weekday, seen = masks[:, 0] % 7, masks[:, 1:].astype(np.bool_)
-        usual, changes = _usual_days(weekday, days), changes_shifts(start)
+        away = long_absences(masks[:, 0], every)
+        gone = np.concatenate([every[:0], *(every[(every >= first) & (every <= last)] for first, last in away)])
+        if away:
+            found.absences[name] = away
+        cycle = 7 * weeks_of_rota(start)
+        days = np.bincount(np.setdiff1d(every, gone) % cycle, minlength=cycle)
+        counted = (masks[:, 0] > begin) & (masks[:, 0] < end)
+        counted |= (days[masks[:, 0] % cycle] == 0) | ~counted.any()
+        of_cycle, seen = masks[:, 0] % cycle, masks[:, 1:].astype(np.bool_)
+        usual, changes = usual_days(of_cycle, days), cycle == 7 and changes_shifts(start)
         if changes:
-            in_turn.append(name)
-        there = _hours_there(weekday, seen, changes, None if pause else start)
-        there &= seen | ~breaks_of(open_hours).reshape(7, 24)[weekday]
-        hours, idle = np.where(usual[weekday][:, None], there, seen), share_without_work(start)
-        rosters[name] = [
+            found.in_turn.append(name)
+        if cycle > 7:
+            found.rotas[name] = cycle // 7
+        there = _hours_there(of_cycle, seen, changes, None if pause else start, cycle)
+        there &= seen | ~breaks_of(open_hours).reshape(7, 24)[of_cycle % 7]
+        if not pause and worked.at_once[r] == 1:
+            there |= overtime_of_several(work.clock_start[records], clock_end[records], masks[:, 0], there)
+        hours, idle = np.where(usual[of_cycle][:, None], there, seen), share_without_work(start)
+        found.plans[name] = [
             plan
-            for d in range(7)
-            for plan in _plans_of_day(DAYS[d], hours[counted & (weekday == d)], int(days[d]), idle if usual[d] else 0.0)
+            for d in range(cycle)
+            for plan in _plans_of_day(
+                d, cycle, hours[counted & (of_cycle == d)], int(days[d]), idle if usual[d] else 0.0
+            )
         ]
-    return rosters, in_turn
+    return found
+
+
+def overtime_of_several(start: np.ndarray, end: np.ndarray, days: np.ndarray, there: np.ndarray) -> np.ndarray:
+    """Return bool[k, 24], the hours after duty, ``there``, in which a person still has several records open.
+
+    A simulated person does one task after the other, and finishes only one of them after duty. So the hours in which
+    two records or more are open for most of the time are duty. ``start`` and ``end``, float64[n] seconds, are those of
+    the person's records, ``days``, int64[k], the days with records. A batch is one record.
+    """
+    several = _time_with_several(start, end)
+    hours = several(HOUR * (24.0 * days[:, None] + np.arange(25)))
+    busy, found = np.diff(hours, axis=1) > 0.5 * HOUR, np.zeros_like(there)
+    for hour in range(1, 24):
+        found[:, hour] = busy[:, hour] & ~there[:, hour] & (there | found)[:, hour - 1]
+    return found
+
+
+def _time_with_several(start: np.ndarray, end: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Return a function: moment -> seconds until then in which several of a person's records are open."""
+    spans = np.unique(start + 1j * end)
+    times = np.unique(np.concatenate([spans.real, spans.imag]))
+    begun, ended = (np.bincount(np.searchsorted(times, t), minlength=len(times)) for t in (spans.real, spans.imag))
+    upto = np.append(0.0, np.cumsum(np.diff(times) * (np.cumsum(begun - ended)[:-1] > 1)))
+    return lambda moments: np.interp(moments, times, upto)
+
+
+def several_after_duty(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -> float:
+    """Return for how much of its work a person has several records open after duty, a share of the time of duty.
+
+    ``start`` and ``end``, float64[n] seconds, are those of its records, ``open_hours``, bool[168], its open hours.
+    """
+    duty = on_duty(start, end, open_hours)
+    several = _time_with_several(start, end)
+    within = several(duty[:, 1]) - several(duty[:, 0])
+    return float(several(end.max()) - within.sum()) / max(float((duty[:, 1] - duty[:, 0]).sum()), HOUR)
 
 
 def day_masks(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -> np.ndarray:
@@ -89,41 +159,39 @@ def _filled(days: np.ndarray) -> np.ndarray:
     return np.asarray(days | (between & (following - last - 1 <= CLOSED_GAP)))
 
 
-def _usual_days(weekday: np.ndarray, days: np.ndarray) -> np.ndarray:
-    """Return bool[7], the weekdays on which a person is regularly present.
-
-    Each is at least a quarter as frequent as the person's most frequent weekday, and at least a tenth of the log's
-    ``days``, int64[7]. On other weekdays the person is present only for the recorded hours. ``weekday``, int64[k], are
-    the weekdays of the days with records.
-    """
-    counts = np.bincount(weekday, minlength=7)
-    return np.asarray((counts >= 0.25 * counts.max(initial=1)) & (counts >= _RARE * days))
-
-
-def _usual_hours(weekday: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """Return bool[k, 24], for each day the hours at which the person is usually seen on its weekday."""
+def _usual_hours(of_cycle: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Return bool[k, 24], for each day the hours at which the person is usually seen on this day of the cycle."""
     hours = np.zeros_like(seen)
-    for day in np.unique(weekday):
-        of_day = weekday == day
-        hours[of_day] = without_short_gaps(seen[of_day].mean(0) >= _RARE, CLOSED_GAP)
+    for day in np.unique(of_cycle):
+        of_day = of_cycle == day
+        hours[of_day] = without_short_gaps(seen[of_day].mean(0) >= RARE, CLOSED_GAP)
     return hours
 
 
-def _hours_there(weekday: np.ndarray, seen: np.ndarray, changes: bool, start: np.ndarray | None) -> np.ndarray:
+def _hours_there(
+    of_cycle: np.ndarray, seen: np.ndarray, changes: bool, start: np.ndarray | None, cycle: int
+) -> np.ndarray:
     """Return bool[k, 24], the hours of a person's presence on each day, with changing shifts or without.
 
     ``start``, float64[n], are the times at which its records begin, None if tasks rest at the end of duty. If they do
-    not rest, hours without a start are overtime or a break.
+    not rest, hours without a start are overtime or a break. Hours repeat after ``cycle`` days.
     """
-    there = _usual_hours(weekday, seen)
+    there = _usual_hours(of_cycle, seen)
     if changes:
         there &= in_shifts(seen)
         return there
     if start is not None:
-        begun = np.bincount((start // HOUR).astype(np.int64) % 24, minlength=24)
-        for day in np.unique(weekday):
-            there[weekday == day] = without_overtime(there[weekday == day][0], begun)
+        for day in np.unique(of_cycle):
+            begun = _begun(start, cycle)[day // 7]
+            there[of_cycle == day] = without_overtime(there[of_cycle == day][0], begun)
     return there
+
+
+def _begun(start: np.ndarray, cycle: int) -> np.ndarray:
+    """Return int64[weeks, 24], the records that begin in each hour of the day, by the week of a cycle of days."""
+    hours = (start // HOUR).astype(np.int64)
+    places = hours // HOURS_PER_WEEK % (cycle // 7) * 24 + hours % 24
+    return np.bincount(places, minlength=24 * cycle // 7).reshape(-1, 24)
 
 
 def without_overtime(hours: np.ndarray, begun: np.ndarray) -> np.ndarray:
@@ -167,10 +235,11 @@ def surely_on_duty(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -
 
 def _presence(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return int64[k], the days with records, and bool[k, 24], the hours of presence and those of beginning events."""
-    masks = day_masks(start, end, open_hours)
-    seen, begun = masks[:, 1:].astype(np.bool_), np.bincount((start // HOUR).astype(np.int64) % 24, minlength=24)
-    there = _hours_there(masks[:, 0] % 7, seen, changes_shifts(start), start)
-    return masks[:, 0], there, np.array([_hours_of_taking(day, begun) for day in there])
+    masks, cycle = day_masks(start, end, open_hours), 7 * weeks_of_rota(start)
+    seen, begun, days = masks[:, 1:].astype(np.bool_), _begun(start, cycle), masks[:, 0]
+    there = _hours_there(days % cycle, seen, cycle == 7 and changes_shifts(start), start, cycle)
+    taking = [_hours_of_taking(hours, begun[day]) for hours, day in zip(there, days % cycle // 7, strict=True)]
+    return days, there, np.array(taking)
 
 
 def _intervals(days: np.ndarray, hours_of_day: np.ndarray) -> np.ndarray:
@@ -203,8 +272,8 @@ def share_without_work(start: np.ndarray) -> float:
     return math.exp(-mean)
 
 
-def _plans_of_day(day: str, hours: np.ndarray, days: int, idle: float) -> list[dict[str, Any]]:
-    """Return the plans of one weekday from the ``hours``, bool[k, 24], of the days with records, of ``days`` in all.
+def _plans_of_day(day: int, cycle: int, hours: np.ndarray, days: int, idle: float) -> list[dict[str, Any]]:
+    """Return the plans of a day of the cycle from the ``hours``, bool[k, 24], of those seen, of ``days`` in all.
 
     A person seen on k of n days is present on k / n of them, or (k + 1/2) / (n + 1) if that is more (Jeffreys' prior):
     after one Sunday of twenty, two are possible. ``idle`` is the share of the person's days without records.
@@ -215,8 +284,9 @@ def _plans_of_day(day: str, hours: np.ndarray, days: int, idle: float) -> list[d
     for mask in hours:
         there = stretches(mask)
         plans[there] = plans.get(there, 0.0) + present / k
+    of_rota = {"week": day // 7, "of": cycle // 7} if cycle > 7 else {}
     return [
-        {"days": [day], "p": round(min(p, 1.0), _P_DECIMALS), "hours": list(there)}
+        {"days": [DAYS[day % 7]], "p": round(min(p, 1.0), _P_DECIMALS), "hours": list(there), **of_rota}
         for there, p in plans.items()
         if there
     ]

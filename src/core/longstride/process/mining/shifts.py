@@ -1,17 +1,35 @@
-"""Changing shifts: detects people who work early on some days and late on others, and the shift of each day.
+"""Changing shifts: detects people who work early on some days or in some weeks, and the shift of each day.
 
 Hours of the day form a circle, so that a night shift is like any other shift.
 """
 
+import math
+
 import numpy as np
 
 from longstride.process.mining.working_hours import HOUR
+from longstride.process.scenario.scenario import HOURS_PER_WEEK
+
+RARE = 0.1
+"""Share of a weekday's days with the person from which an hour is usual."""
+
+_LONG, _SURELY = 10, 20.0
+"""Fewest usual days of a long absence, and the least negative logarithm of its probability by chance."""
+
+_NEVER = 365_000
+"""Day on which a person who has left is back: a thousand years after time 0."""
 
 _NARROW = 0.7
 """Share below which shifts change: range of a day's starts over the range after shuffling the starts of all days."""
 
 _MIN_DAYS = 20
 """Fewest days with at least two starts for detecting changing shifts."""
+
+_ROTAS, _FEWEST_WEEKS = (2, 3, 4), 3
+"""Lengths of a rota in weeks, and the fewest weeks with records at each of its places."""
+
+_EVIDENCE, _SURE = 10.0, 4.0
+"""Gain of log-likelihood, and number of its standard errors, from which hours follow a rota."""
 
 _SHUFFLES = 20
 _LONGEST = 0.95
@@ -36,6 +54,39 @@ def _mean_length(day: np.ndarray, hour: np.ndarray, days: int) -> float:
     seen = np.zeros((days, 24), np.bool_)
     seen[day, hour] = True
     return float(arcs(seen[seen.any(1)])[1].mean())
+
+
+def weeks_of_rota(start: np.ndarray) -> int:
+    """Return after how many weeks one resource's hours repeat, such as 2 for early and late weeks; 1 if each is alike.
+
+    Each week's starts are predicted from the other weeks at the same place of the rota, and from all others. The rota
+    must predict nearly each week better. ``start``, float64[n] seconds, are the times at which its records begin.
+    """
+    hours = (start // HOUR).astype(np.int64)
+    weeks, week = np.unique(hours // HOURS_PER_WEEK, return_inverse=True)
+    counts = np.zeros((len(weeks), 24))
+    np.add.at(counts, (week, hours % 24), 1.0)
+    alone, best, length = _predicted(counts, np.zeros(len(weeks), np.int64)), _EVIDENCE, 1
+    for of in _ROTAS:
+        places = weeks % of
+        if len(np.unique(places)) < of or np.bincount(places).min() < _FEWEST_WEEKS:
+            continue
+        gain = _predicted(counts, places) - alone
+        error = float(np.std(gain, ddof=1)) * math.sqrt(len(gain))
+        if gain.sum() > best and gain.sum() > _SURE * error:
+            best, length = 1.1 * float(gain.sum()), of  # a longer rota contains each shorter one, if it is a multiple
+    return length
+
+
+def _predicted(counts: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Return float64[weeks], log-likelihoods of the starts by hour of the day, float64[weeks, 24], from the others.
+
+    The others are the weeks with the same one of ``places``, int64[weeks].
+    """
+    together = np.zeros((int(places.max()) + 1, 24))
+    np.add.at(together, places, counts)
+    others = together[places] - counts + 0.5
+    return np.asarray((counts * np.log(others / others.sum(1, keepdims=True))).sum(1))
 
 
 def arcs(seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -75,3 +126,40 @@ def in_shifts(seen: np.ndarray) -> np.ndarray:
             begin, hours = begins[within[begins].argmax()], shift
         shifts[day, np.arange(begin, begin + hours) % 24] = True
     return shifts
+
+
+def usual_days(of_cycle: np.ndarray, days: np.ndarray) -> np.ndarray:
+    """Return bool[D], the days of the cycle on which a person is regularly present: weekdays, or those of a rota.
+
+    Each is at least a quarter as frequent as the person's most frequent one, and at least a tenth of the log's
+    ``days``, int64[D]. On other days the person is present only for the recorded hours. ``of_cycle``, int64[k], are
+    the days with records.
+    """
+    counts = np.bincount(of_cycle, minlength=len(days))
+    return np.asarray((counts >= 0.25 * counts.max(initial=1)) & (counts >= RARE * days))
+
+
+def long_absences(present: np.ndarray, days: np.ndarray) -> list[tuple[int, int]]:
+    """Return the first and the last day of a person's long absences: before being hired, after leaving, on leave.
+
+    An absence has many days of the usual weekdays without a record, which is very unlikely at the share of such days
+    outside of it. One that lasts to the last of ``days`` never ends.
+
+    Args:
+        present: int64[k], days with records, in order, counted from time 0.
+        days: int64[n], days of the log.
+    """
+    if not len(days):
+        return []
+    usual = usual_days(present % 7, np.bincount(days % 7, minlength=7))
+    days, found = days[usual[days % 7]], list[tuple[int, int]]()
+    seen = np.isin(days, present)
+    runs = np.flatnonzero(np.diff(np.concatenate([[True], seen, [True]]).astype(np.int64))).reshape(-1, 2)
+    for first, last in sorted(runs.tolist(), key=lambda run: run[0] - run[1]):
+        missing, others = float((~seen).sum()) - (last - first), len(days) - (last - first)
+        if last - first < _LONG or (last - first) * -math.log((missing + 0.5) / (others + 1.0)) < _SURELY:
+            continue
+        begin = 0 if first == 0 else int(days[first - 1]) + 1
+        found.append((begin, _NEVER if last == len(days) else int(days[last]) - 1))
+        seen[first:last] = True  # shorter ones are judged by the days outside of this one
+    return sorted(found)

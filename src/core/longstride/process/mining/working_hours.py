@@ -35,17 +35,24 @@ _FEWER, _EVIDENCE = 0.2, 10.0
 of a hundred hours of the week may have no end by chance."""
 
 
+_FEWEST_RECORDS, _MOST_OPEN = 50, 0.99
+"""Fewest records that tell how a person works on several, and the share of starts after which at most the found number
+is open."""
+
+
 class WorkedTime(NamedTuple):
     """Working time of a log with n events and R resources.
 
     The work of an event is its time within open hours and outside of suspensions, divided by the number of its
-    resource's open records. If hardly any time lies outside of open hours, that is overtime and counts as well.
+    resource's open records, unless these are worked on at once. If hardly any time lies outside of open hours, that is
+    overtime and counts as well.
     """
 
     open_hours: np.ndarray  # bool[168], hours of the week in which the organisation works
     own_hours: np.ndarray  # bool[R, 168], the same without the hours in which a resource's open records rest
     hours: np.ndarray  # float64[n], work of each event in hours
     seen: np.ndarray  # int64[R, 168], weeks in which each resource has a record in that (open) hour of the week
+    at_once: np.ndarray  # int64[R], records that each resource works on at once, each at full speed; 1: they share it
 
 
 def worked_time(log: EventLog) -> WorkedTime:
@@ -59,18 +66,50 @@ def worked_time(log: EventLog) -> WorkedTime:
     overtime = float((end - work.clock_start).sum()) / HOUR <= _OVERTIME * within
     alone = np.flatnonzero(work.resource < 0)
     hours[alone] = open_time(open_hours, end[alone]) - open_time(open_hours, work.clock_start[alone])
+    at_once = tasks_at_once(log, open_hours)
     for r, mine in enumerate(rows_by(work.resource, len(log.resources))):
         if not log.only_dates:
             own[r] &= ~resting_hours(work.clock_start[mine], end[mine], open_hours)
         worked = own[r] | (overtime & ~open_hours)
-        hours[mine] = divided_time(worked, work.clock_start[mine], end[mine])
+        spent = open_time(worked, end[mine]) - open_time(worked, work.clock_start[mine])
+        hours[mine] = spent if at_once[r] > 1 else divided_time(worked, work.clock_start[mine], end[mine])
         seen[r] = weeks_seen(work.clock_start[mine], end[mine]) * own[r]
     # Durations are real time. Wall-clock time differs in the night when the clocks change.
     hours = work.total(hours, len(log))
     clock = work.total((end - work.clock_start) / HOUR, len(log))
     share = np.divide(hours, clock, out=np.ones(len(log)), where=clock > 0)
     duration = work.total((work.end - work.start) / HOUR, len(log))
-    return WorkedTime(open_hours, own, np.where(share > 0, share, 1.0) * duration, seen)
+    return WorkedTime(open_hours, own, np.where(share > 0, share, 1.0) * duration, seen, at_once)
+
+
+def tasks_at_once(log: EventLog, open_hours: np.ndarray | None = None) -> np.ndarray:
+    """Return int64[R], how many records each resource works on at once, each at full speed; 1 if they share its time.
+
+    Where records share the time of a person, they end at one rate in all, however many are open. Where each has full
+    speed, they end at a rate in proportion to their number. The likelihoods of both decide, for all people together
+    and for each. A batch is one record. ``open_hours``, bool[168], are found if they are not given.
+    """
+    found, gains = np.ones(len(log.resources), np.int64), np.zeros(len(log.resources))
+    if log.only_dates or log.starts_estimated:
+        return found
+    open_hours, work = find_open_hours(log) if open_hours is None else open_hours, log.stretches()
+    for r, mine in enumerate(rows_by(work.resource, len(log.resources))):
+        spans = np.unique(work.clock_start[mine] + 1j * work.clock_end[mine])
+        start, end = spans.real, spans.imag
+        start, end = start[end > start], end[end > start]
+        if len(start) < _FEWEST_RECORDS:
+            continue
+        times = np.unique(np.concatenate([start, end]))
+        begun, ended = (np.bincount(np.searchsorted(times, t), minlength=len(times)) for t in (start, end))
+        count = np.cumsum(begun - ended)
+        spent, before = np.diff(open_time(open_hours, times)), np.append(0, count[:-1])
+        working, every = float(spent[count[:-1] > 0].sum()), float(spent @ count[:-1])
+        # Poisson: sum of ln(n) over the ends minus their number times ln(mean n), both rates at their best values.
+        gains[r] = float(ended @ np.log(np.maximum(before, 1))) - len(end) * np.log(
+            max(every, 1e-9) / max(working, 1e-9)
+        )
+        found[r] = max(int(np.quantile(np.repeat(count, begun), _MOST_OPEN)), 1)
+    return np.where((gains > _EVIDENCE) | ((gains > 0.0) & (gains.sum() > _EVIDENCE)), found, 1)
 
 
 def of_people(log: EventLog) -> np.ndarray:

@@ -105,6 +105,7 @@ class Scenario(Strict):
     begins: str | None = None
     absences: list[Absence] = Field(default_factory=list)
     holidays: list[Moment] = Field(default_factory=list)
+    at_once: dict[str, int] = Field(default_factory=dict)
     at_end_of_duty: Literal["finish", "pause"] = "finish"
     delays: list[Delay] = Field(default_factory=list)
     delay_clock: list[float] | None = None
@@ -156,8 +157,8 @@ class Scenario(Strict):
     @property
     def on_duty(self) -> float:
         """Share of the time on duty, as mean over the resources."""
-        hours = sum(end - start for name in self.resources for start, end in self.weekly_hours({name}))
-        return hours / (HOURS_PER_WEEK * len(self.resources))
+        intervals = (stretch for name in self.resources for stretch in self.weekly_hours({name}))
+        return sum(end - start for start, end in intervals) / (HOURS_PER_WEEK * len(self.resources))
 
     def weekly_hours(self, names: set[str]) -> list[tuple[float, float]]:
         """Return the hours of the week in which at least one of the resources is on duty, as merged intervals."""
@@ -270,13 +271,13 @@ def _problems_of_services(scenario: Scenario) -> Iterator[str]:
 
 
 def _problems_of_hours(scenario: Scenario) -> Iterator[str]:
-    yield from problems_of_rosters(scenario.rosters, scenario.resources, set(scenario.working_hours))
+    yield from problems_of_rosters(scenario.rosters, scenario.resources, set(scenario.working_hours), scenario.at_once)
     for key in ("rosters", "absences", "holidays"):
         if getattr(scenario, key) and scenario.time_unit == "abstract":
             yield f"{key}: {_NEED_REAL_TIME}"
     calendar = {"absences": scenario.absences, "holidays": scenario.holidays}
     yield from problems_of_calendar(calendar, scenario.begins, scenario.hour, scenario.resources)
-    by_the_hour = bool(scenario.rosters) or scenario.at_end_of_duty == "pause" or scenario.has_leave
+    by_the_hour = scenario.rosters or scenario.at_end_of_duty == "pause" or scenario.has_leave
     for resource, shifts in scenario.working_hours.items():
         if resource not in scenario.resources:
             yield f"working_hours: {resource!r} is not listed in the scenario's resources."

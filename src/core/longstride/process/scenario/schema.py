@@ -1,14 +1,20 @@
 """Keys of scenario files that allocation cannot change: delays, automatic activities, rosters, logged waiting."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 Day = Literal["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 _TOLERANCE = 1e-6
+MOST_AT_ONCE = 100
+"""Most tasks that a person does at once."""
+
+MOST_WEEKS = 60
+"""Most weeks after which rosters repeat."""
 
 
 def places(names: Sequence[str]) -> dict[str, int]:
@@ -45,12 +51,15 @@ class DutyPlan(Strict):
     """Working hours of a resource on some days of the week, with the probability of such a day.
 
     ``hours`` are whole hours of the day like ``"09:00-17:00"``. The probabilities of a day add up to at most 1. On
-    the other days the resource is absent.
+    the other days the resource is absent. With ``week`` 1 ``of`` 3 the plan holds in the second week since time 0, and
+    in every third one after that.
     """
 
     days: list[Day] = Field(min_length=1)
     p: float = Field(gt=0, le=1)
     hours: list[str] = Field(min_length=1)
+    week: int = Field(default=0, ge=0)
+    of: int = Field(default=1, ge=1, le=MOST_WEEKS)
 
     def mask(self) -> int:
         """Return a bit for each hour of the day, the lowest for 00:00-01:00."""
@@ -91,7 +100,8 @@ class Logged(Strict):
     """Figures of the log that a scenario was mined from; times of a case from first start to last end, in time units.
 
     ``people`` is waiting that the log leaves unexplained. The shares of the cycle time add up to 1. ``tolerance`` is
-    the difference of the simulated base beyond which no verdict is given.
+    the difference of the simulated base beyond which no verdict is given; ``doubts`` are clauses why none is given
+    even if the base agrees.
     """
 
     mean: float = Field(ge=0)
@@ -102,6 +112,7 @@ class Logged(Strict):
     external: float = Field(ge=0, le=1)
     tolerance: float = Field(default=0.15, ge=0)
     warnings: list[str] = Field(default_factory=list)
+    doubts: list[str] = Field(default_factory=list)
 
 
 def problems_of_delays(delays: list[Delay], key: str, activities: list[str]) -> Iterator[str]:
@@ -145,24 +156,45 @@ def problems_of_clock(weights: list[float] | None) -> Iterator[str]:
         yield "delay_clock: the numbers must not be negative, nor all zero."
 
 
-def problems_of_rosters(rosters: dict[str, list[DutyPlan]], resources: list[str], fixed: set[str]) -> Iterator[str]:
-    """Yield a sentence for each problem in the rosters; ``fixed`` are the resources with working hours."""
+def problems_of_rosters(
+    rosters: dict[str, list[DutyPlan]], resources: list[str], fixed: set[str], at_once: dict[str, int]
+) -> Iterator[str]:
+    """Yield a sentence for each problem in the rosters, and in the numbers of tasks that people do at once.
+
+    ``fixed`` are the resources with working hours.
+    """
+    for name, most in at_once.items():
+        if name not in resources:
+            yield f"at_once: {name!r} is not listed in the scenario's resources."
+        if not 1 <= most <= MOST_AT_ONCE:
+            yield f"at_once: {name!r} does {most} tasks at once; expected 1 to {MOST_AT_ONCE}."
     known = set(resources)
     for name, plans in rosters.items():
         if name not in known:
             yield f"rosters: {name!r} is not listed in the scenario's resources."
         if name in fixed:
             yield f"rosters: {name!r} has working_hours, too; keep one of them."
-        total: dict[str, float] = {}
+        total: dict[tuple[str, int], float] = {}
+        weeks = weeks_of(plans)
         for i, plan in enumerate(plans):
+            if plan.week >= plan.of:
+                yield f"rosters.{name}[{i}].week: {plan.week} is not one of 0 to {plan.of - 1}."
             for stretch in plan.hours:
                 if not _stretch(stretch):
                     yield f"rosters.{name}[{i}].hours: {stretch!r} is not a stretch of whole hours like 09:00-17:00."
-            for day in plan.days:
-                total[day] = total.get(day, 0.0) + plan.p
-        for weekday, p in total.items():
+            for day, week in product(plan.days, range(plan.week, min(weeks, MOST_WEEKS), plan.of)):
+                total[day, week] = total.get((day, week), 0.0) + plan.p
+        for (weekday, _), p in total.items():
             if p > 1 + _TOLERANCE:
                 yield f"rosters.{name}: the probabilities of {weekday} add up to {p:.6g}, more than 1."
+
+    if (weeks := weeks_of([plan for plans in rosters.values() for plan in plans])) > MOST_WEEKS:
+        yield f"rosters: together they repeat after {weeks} weeks, more than {MOST_WEEKS}."
+
+
+def weeks_of(plans: Sequence[DutyPlan]) -> int:
+    """Return the number of weeks after which some plans repeat together."""
+    return math.lcm(*(plan.of for plan in plans))
 
 
 def _stretch(text: str) -> bool:

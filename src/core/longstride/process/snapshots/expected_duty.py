@@ -108,7 +108,7 @@ def _likely_hours(scenario: Scenario, name: str) -> np.ndarray:
     for weekday, day in enumerate(_DAYS):
         for plan in scenario.rosters[name]:
             if day in plan.days:
-                chance[weekday] += plan.p * _bits(plan.mask())
+                chance[weekday] += plan.p / plan.of * _bits(plan.mask())
     return np.asarray(chance.ravel() >= 0.5)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from longstride.errors import UserError
 from longstride.process.changes.patch import with_arrivals, without_people
 from longstride.process.changes.people import add_people, group_of, groups, is_at_work
+from longstride.process.scenario.at_once import without_slots
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.scenario_file import parse_scenario, scenario_content
 from longstride.process.simulator import ProcessSimulator
@@ -78,12 +79,13 @@ def equivalent_people(
     Returns:
         The equivalent; None if no more people can be added, or fewer than two episodes can be compared.
     """
-    kinds = groups([name for name in simulator.scenario.resources if is_at_work(simulator.scenario, name)])
+    scenario = without_slots(simulator.scenario)
+    kinds = groups([name for name in scenario.resources if is_at_work(scenario, name)])
     tried = sorted(kinds.values(), key=len, reverse=True)[:_MOST_GROUPS]
     group = _group_that_helps(simulator, heuristic, sampling, tried)
     if group is None:
         return None
-    more, added = _with_more(simulator.scenario, group, _MOST_MORE)
+    more, added = _with_more(scenario, group, _MOST_MORE)
     player = CompiledPlayer(more, None, sampling.threads)
     tries = (
         (float(count), _play(player.on(without_people(more, added[count:])), heuristic, sampling))
@@ -154,15 +156,15 @@ def _group_that_helps(
     simulator: ProcessSimulator, heuristic: str, sampling: Sampling, tried: Sequence[list[str]]
 ) -> list[str] | None:
     """Return the group of which one more person improves a heuristic most, on separate random streams."""
-    scenario, pilot = simulator.scenario, replace(sampling, episodes=_PILOT_EPISODES)
+    scenario, pilot = without_slots(simulator.scenario), replace(sampling, episodes=_PILOT_EPISODES)
     content = scenario_content(scenario)
     for members in tried:
         add_people(content, scenario, members, 1)
     try:
-        more = ProcessSimulator(parse_scenario(content, "the scenario with one more of each"))
+        everyone = parse_scenario(content, "the scenario with one more of each")
     except UserError:
         return None
-    added = more.scenario.resources[len(scenario.resources) :]
+    more, added = ProcessSimulator(everyone), everyone.resources[len(scenario.resources) :]
     player = CompiledPlayer(more, None, sampling.threads)
 
     def cost(name: str) -> float:
