@@ -154,10 +154,12 @@ def _notes_on_time(log: EventLog, work: WorkedTime) -> list[str]:
         stretches, until = log.stretches(), partial(open_time, work.open_hours)
         logged = float((stretches.end - stretches.start).sum()) / HOUR
         in_hours = float((until(stretches.clock_end) - until(stretches.clock_start)).sum())
+        sharing = ", except for those of people who do several at once" if (work.at_once > 1).any() else ""
         notes.append(
             f"Logged time: {logged:,.0f} h, of which {in_hours:,.0f} h lie within the "
             f"{counted(int(work.open_hours.sum()), 'hour')} of the week in which the log works; service is "
-            f"{work.hours.sum():,.0f} h of that, because records that a resource has open at the same time share it."
+            f"{work.hours.sum():,.0f} h of that, because records that a resource has open at the same time share "
+            f"it{sharing}."
         )
     if unnamed > 0:
         notes.append(

@@ -1,11 +1,12 @@
 """A policy's recommendation, with its reasons in figures, as JSON values."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from longstride.process.scenario.at_once import slots_of
 from longstride.process.simulator import ProcessSimulator
 from longstride.text import scale_of
 
@@ -82,7 +83,8 @@ class Reasons:
 
     def __init__(self, simulator: ProcessSimulator) -> None:
         p, scenario = simulator.parameters, simulator.scenario
-        self._activities, self._people = scenario.activities, scenario.resources
+        slots = slots_of(scenario)
+        self._activities, self._people = scenario.activities, [slots.get(name, name) for name in scenario.resources]
         self._activity_of, self._person_of = p.pair_activity.tolist(), p.pair_resource.tolist()
         self._service, self._size = p.pair_mean.tolist(), p.batch_size.tolist()
         self._able: list[list[int]] = [[] for _ in self._activities]  # pairs of each activity, the fastest first
@@ -102,6 +104,16 @@ class Reasons:
             "case": case,
         }
 
+    def by_person(self, pairs: Iterable[int]) -> dict[int, list[int]]:
+        """Return the pairs of each person and activity, which are several for one who does several tasks at once.
+
+        The key is the first of them.
+        """
+        found: dict[tuple[str, int], list[int]] = {}
+        for pair in pairs:
+            found.setdefault((self._people[self._person_of[pair]], self._activity_of[pair]), []).append(pair)
+        return {own[0]: own for own in found.values()}
+
     def of(
         self, state: Mapping[str, np.ndarray], pair: int, probability: float, cases: list[str], chosen_by: list[str]
     ) -> dict[str, Any]:
@@ -109,7 +121,7 @@ class Reasons:
         activity = self._activity_of[pair]
         slot, now, available = state["queue_head"][activity], state["time"], state["available"].tolist()
         case, able = int(state["slot_case"][slot]), self._able[activity]
-        others = [other for other in able if other != pair]
+        others = self._others(available, pair)
         free = sum([available[self._person_of[other]] for other in others])
         figures = {
             "person": self._people[self._person_of[pair]],
@@ -128,6 +140,17 @@ class Reasons:
             "alternatives": [self._alternative(state, other) for other in others[:MOST_ALTERNATIVES]],
         }
         return {**figures, "reason": self._batch(activity, len(figures["together"])) + self._sentence(figures)}
+
+    def _others(self, available: list[int], pair: int) -> list[int]:
+        """Return the pair of each other person who can do the activity, the fastest first; of several a free one."""
+        found: dict[str, int] = {}
+        for other in self._able[self._activity_of[pair]]:
+            r = self._person_of[other]
+            name = self._people[r]
+            if name not in found or (available[r] and not available[self._person_of[found[name]]]):
+                found[name] = other
+        del found[self._people[self._person_of[pair]]]
+        return list(found.values())
 
     def _further(self, state: Mapping[str, np.ndarray], activity: int, slot: int) -> Iterator[int]:
         """Yield the cases of a batch after its first task, which has a slot."""

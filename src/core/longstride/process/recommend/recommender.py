@@ -80,12 +80,14 @@ class Recommender:
         if self._draws:
             action = _drawn(probabilities, given.observation)
         ranked = sorted(probabilities, key=lambda pair: (pair != action, -probabilities[pair], pair))
-        pairs = [pair for pair in ranked if pair != postpone]
+        pairs = reasons.by_person(pair for pair in ranked if pair != postpone)
+        shares = {pair: sum(probabilities[each] for each in own) for pair, own in pairs.items()}
+        order = sorted(pairs, key=lambda pair: (pair != action, -shares[pair], pair))
         assignments = [
             reasons.of(
-                given.state, pair, probabilities[pair], cases, [n for n, a in given.choices.items() if a == pair]
+                given.state, pair, shares[pair], cases, [n for n, a in given.choices.items() if a in pairs[pair]]
             )
-            for pair in (pairs[:top] if top else pairs)
+            for pair in (order[:top] if top else order)
         ]
         recommended = reasons.named(given.state, action, cases)
         postponed = probabilities[postpone]

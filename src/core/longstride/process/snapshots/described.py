@@ -9,6 +9,7 @@ import numpy as np
 from longstride.errors import UserError
 from longstride.process.snapshots.names import Names, unknown
 from longstride.process.snapshots.schema import ProcessState, RestingTask, TaskInWork, WaitingTask
+from longstride.process.snapshots.slots import in_slots
 from longstride.process.snapshots.times import reader_of
 
 
@@ -42,7 +43,7 @@ def describe(state: ProcessState, names: Names) -> tuple[Described, list[str]]:
         UserError: a time is in the future, or the tasks contradict each other or the scenario; the message names the
             place.
     """
-    reader = _Reader(state, names)
+    reader = _Reader(in_slots(state, names.slots), names)
     waiting, work, resting = reader.waiting(), reader.in_work(), reader.resting()
     opened = reader.opened()
     order = sorted(opened, key=opened.__getitem__)

@@ -6,6 +6,7 @@ scenario's flow to the task for which it most likely waits.
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 from longstride.process.event_logs.open_events import OpenEvents, OpenTask
 from longstride.process.kernel.service_times import service_time
 from longstride.process.kernel.timers import after_open_time
+from longstride.process.scenario.at_once import slots_of
 from longstride.process.scenario.routing import build_routing
 from longstride.process.simulator import ProcessSimulator
 from longstride.process.snapshots.likely_tasks import LikelyTasks, Marking, Markings
@@ -76,13 +78,13 @@ class _Builder:
         self._elsewhere: set[str] = set()  # cases in an activity that the scenario does not have
 
     def take_in_work(self, tasks: list[OpenTask]) -> None:
-        """Add tasks in work, the newest one of each person; an automatic task rests."""
+        """Add tasks in work, the newest ones of each person, as many as one does at once; an automatic task rests."""
         rest = [task for task in tasks if self._is_automatic(task.activity)]
         work = [task for task in tasks if not self._is_automatic(task.activity)]
         for task in rest:
             self._busy.setdefault(task.case, []).append(self._names.activities[task.activity])
             self._resting.append(RestingTask(case=task.case, activity=task.activity))
-        newest = _newest_of_each_person(work)
+        newest = _newest_of_each_person(work, self._names.scenario.at_once)
         self._counts["unbegun"] = len(work) - len(newest)
         for task in newest:
             self._take_work(task)
@@ -151,7 +153,7 @@ class _Builder:
         expected = names.duty.on_duty(self._now)
         there = (
             {name for name, r in names.people.items() if expected[r]} | in_work if on_shift is None else set(on_shift)
-        )
+        ) - slots_of(names.scenario).keys()
         tasks: list[WaitingTask | RestingTask] = [*self._waiting, *self._in_work, *self._resting]
         open_ = {task.case for task in tasks}
         opened = {case: self._now - self._events.opened.get(case, 0.0) * self._hour for case in open_}
@@ -257,14 +259,15 @@ class _Builder:
         return notes
 
 
-def _newest_of_each_person(tasks: list[OpenTask]) -> list[OpenTask]:
-    """Return tasks in work, the newest of each person: in a scenario a person works on one task at a time."""
-    newest: dict[str, OpenTask] = {}
-    for task in tasks:
-        key = task.person or f"unnamed {len(newest)}"
-        if key not in newest or task.age < newest[key].age:
-            newest[key] = task
-    return list(newest.values())
+def _newest_of_each_person(tasks: list[OpenTask], at_once: Mapping[str, int]) -> list[OpenTask]:
+    """Return tasks in work, the newest of each person: one, or as many as the person does ``at_once``."""
+    counts, newest = Counter[str](), set[int]()
+    for k in sorted(range(len(tasks)), key=lambda k: tasks[k].age):
+        name = tasks[k].person
+        counts[name] += 1
+        if not name or counts[name] <= at_once.get(name, 1):
+            newest.add(k)
+    return [task for k, task in enumerate(tasks) if k in newest]
 
 
 def _activities_of(markings: Markings, target: list[int]) -> dict[tuple[int, ...], float]:

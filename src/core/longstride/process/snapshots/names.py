@@ -7,6 +7,7 @@ from longstride.process.scenario.routing import build_routing
 from longstride.process.simulator import ProcessSimulator
 from longstride.process.snapshots.expected_duty import ExpectedDuty
 from longstride.process.snapshots.places import Places
+from longstride.process.snapshots.slots import slots_by_person
 from longstride.process.snapshots.times import Where, at
 
 
@@ -23,6 +24,7 @@ class Names:
         pairs: (activity, person) -> number of the pair, for those that are possible.
         automatic: whether each activity needs no person.
         places: nodes of the flow.
+        slots: person -> the slots of one who does several tasks at once.
         duty: expected working week.
         classes: names of the classes of cases.
         class_of_node: class whose cases come to each node, -1 for all.
@@ -33,6 +35,7 @@ class Names:
         self.scenario, self.sizes = scenario, simulator.sizes
         self.activities = {name: a for a, name in enumerate(scenario.activities)}
         self.people = {name: r for r, name in enumerate(scenario.resources)}
+        self.slots = slots_by_person(scenario)
         numbers = zip(p.pair_activity.tolist(), p.pair_resource.tolist(), strict=True)
         self.pairs = {pair: i for i, pair in enumerate(numbers)}
         self.automatic = [kind >= 0 for kind in p.automatic_kind.tolist()]
