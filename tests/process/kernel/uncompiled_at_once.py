@@ -7,6 +7,7 @@ from oracles.process_play import FIFO, play, scenario, service
 from longstride.errors import UserError
 from longstride.process.changes.apply import apply_changes
 from longstride.process.changes.patch import without_people
+from longstride.process.changes.people import people_at_work
 from longstride.process.scenario.at_once import with_slots, without_slots
 from longstride.process.simulator import ProcessSimulator
 
@@ -83,3 +84,7 @@ def test_impossible_numbers_are_refused():
         agent(at_once={"S": 2})
     with pytest.raises(UserError, match="at_once: 'R' does 0 tasks at once; expected 1 to 100"):
         agent(at_once={"R": 0})
+
+
+def test_people_are_counted_and_not_their_tasks():
+    assert people_at_work(with_slots(agent())) == people_at_work(agent()) == 1

@@ -9,6 +9,7 @@ from typing import Any
 
 from longstride.errors import UserError, suggestion
 from longstride.process.kernel.service_times import service_mean
+from longstride.process.scenario.at_once import without_slots
 from longstride.process.scenario.scenario import Scenario
 
 _ALIKE = 0.05
@@ -169,7 +170,7 @@ def _listed(names: Sequence[str]) -> str:
 
 def people_at_work(scenario: Scenario) -> int:
     """Return the number of people who are ever on duty."""
-    return sum(is_at_work(scenario, name) for name in scenario.resources)
+    return sum(is_at_work(scenario, name) for name in without_slots(scenario).resources)
 
 
 def is_at_work(scenario: Scenario, name: str) -> bool:

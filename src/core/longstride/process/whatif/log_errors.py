@@ -12,6 +12,7 @@ from longstride.process.load import LOG_SETTINGS, read_classified_log, reading_o
 from longstride.process.mining.mine_scenario import mine_scenario
 from longstride.process.read_aims import with_batch_start
 from longstride.process.resamples.play import Resampling, play_resamples, why_not
+from longstride.process.scenario.at_once import with_slots
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.scenario_file import scenario_content
 from longstride.process.whatif.compare import Played, Sampling
@@ -54,7 +55,7 @@ def log_of_run(settings: Settings, checkpoint: Path, scenario: Scenario, say: Sa
     path, columns = Path(config.event_log), config.log_columns
     say(f"Reading and mining {path.name} again.")
     log = read_classified_log(path, columns, reading_of(config), config.classes)
-    mined = mine_scenario(log, name=scenario.name, arrivals=config.log_arrivals).scenario
+    mined = with_slots(mine_scenario(log, name=scenario.name, arrivals=config.log_arrivals).scenario)
     mine = scenario.model_copy(update={"logged": None})
     if scenario_content(mined) != scenario_content(with_batch_start(mine, "ready") if mine.batches else mine):
         raise UserError(

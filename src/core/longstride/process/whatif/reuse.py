@@ -1,6 +1,7 @@
 """Checks whether a policy can play a scenario other than its own."""
 
 from longstride.policies.spec import PolicySpec
+from longstride.process.scenario.at_once import without_slots
 from longstride.process.simulator import ProcessSimulator
 
 _PARTS = ("observation", "action", "features")
@@ -20,7 +21,7 @@ def why_not(spec: PolicySpec, own: ProcessSimulator, other: ProcessSimulator) ->
     if spec.scores_actions or all(own.labels[part] == other.labels[part] for part in _PARTS):
         return ""
     family = spec.family.name
-    there, here = set(other.scenario.resources), set(own.scenario.resources)
+    there, here = (set(without_slots(each.scenario).resources) for each in (other, own))
     if there != here:
         names = sorted(there ^ here)
         what = f"the people are others there ({', '.join(names[:3])}{' and more' if len(names) > 3 else ''})"
