@@ -86,5 +86,11 @@ def test_impossible_numbers_are_refused():
         agent(at_once={"R": 0})
 
 
+def test_the_utilisation_of_a_person_is_that_of_all_tasks():
+    """Four tasks of five hours, three of them at once, in a week of 168 hours: 20 of three times 168."""
+    (episode,) = play(ProcessSimulator(agent()), FIFO, 1)
+    assert episode.metrics["utilisation"] == pytest.approx([20.0 / (3 * 168.0)])
+
+
 def test_people_are_counted_and_not_their_tasks():
     assert people_at_work(with_slots(agent())) == people_at_work(agent()) == 1

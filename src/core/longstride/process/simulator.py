@@ -12,7 +12,7 @@ from longstride.process.kernel.aims import quantities
 from longstride.process.kernel.pairs import action_features, describe, figures, summary
 from longstride.process.kernel.parameters import Parameters, as_record, build_parameters
 from longstride.process.kernel.state import CASES_FULL, OPEN_CASES_FULL, WAITING_FULL, state_dtype
-from longstride.process.scenario.at_once import with_slots
+from longstride.process.scenario.at_once import with_slots, without_slots
 from longstride.process.scenario.routing import build_routing
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.scenario.schema import Batch
@@ -75,12 +75,13 @@ class ProcessSimulator(Simulator):
         self.expected_actions = figures.expected_actions(parameters, self.sizes, routing, scenario.on_duty)
         self.mean_interval = scenario.horizon.value / self.sizes.expected_cases
         self.state_dtype = state_dtype(parameters, self.sizes)
-        self.metrics_dtype = metrics.metrics_dtype(resources, scenario.has_delays, scenario.aims, scenario.classes)
+        people = without_slots(scenario).resources
+        self.metrics_dtype = metrics.metrics_dtype(len(people), scenario.has_delays, scenario.aims, scenario.classes)
         self.labels = _labels(scenario, parameters, self.initial_feature_weights, prior)
         shown = scenario.time_unit, scenario.has_delays, scenario.aims, scenario.classes
         self.metric_units = metrics.metric_units(*shown)
         self.main_metric = scenario.aims.shown_metric
-        self.metric_labels = {"utilisation": scenario.resources}
+        self.metric_labels = {"utilisation": people}
         if parameters.pair_habit.any():
             self.heuristics = {**self.heuristics, "logged": heuristics.logged}
         costs = scenario.aims.costs

@@ -21,7 +21,7 @@ SHARES = "mean_world_time", "mean_people_time", "mean_work_time"
 """Metrics that split the time of a case; "world" is the documented key of external delays."""
 
 
-def metrics_dtype(resources: int, has_delays: bool, aims: Aims, classes: Sequence[str] = ()) -> np.dtype:
+def metrics_dtype(people: int, has_delays: bool, aims: Aims, classes: Sequence[str] = ()) -> np.dtype:
     """Return the dtype of an episode's metrics: times in the scenario's unit, utilisation as a share of time on duty.
 
     Cycle times cover cases that arrived after the warm-up; an open case counts with its age at the end. The mean
@@ -31,7 +31,7 @@ def metrics_dtype(resources: int, has_delays: bool, aims: Aims, classes: Sequenc
     """
     scalars = [*OF_ALL, "cases_finished", "cases_open", "decisions", "mean_utilisation"]
     scalars += [*(SHARES if has_delays else ()), *aims.metrics, *class_metrics(aims, classes)]
-    return np.dtype([*((name, np.float64) for name in scalars), ("utilisation", np.float64, (resources,))])
+    return np.dtype([*((name, np.float64) for name in scalars), ("utilisation", np.float64, (people,))])
 
 
 def metric_units(time_unit: str, has_delays: bool, aims: Aims, classes: Sequence[str] = ()) -> dict[str, str]:
@@ -53,7 +53,9 @@ def episode_metrics(state: Any, p: Parameters, metrics: Any) -> None:
     on_duty = duty_so_far(state, p)
     metrics.decisions = state.decisions
     at_work = state.busy_time + working
-    metrics.utilisation[:] = at_work / np.maximum(on_duty, 1e-9)
+    of_people = (np.bincount(p.roster_stream, each) for each in (at_work, on_duty))  # of all slots of each
+    work, duty = (each[: len(metrics.utilisation)] for each in of_people)
+    metrics.utilisation[:] = work / np.maximum(duty, 1e-9)
     metrics.mean_utilisation = at_work.sum() / max(on_duty.sum(), 1e-9)
     if p.has_delays and state.arrived > 0:
         external, work = state.resting_time / state.arrived, state.serving_time / state.arrived
