@@ -99,7 +99,7 @@ def test_overtime_is_work_where_tasks_do_not_rest():
 
 def test_a_break_without_starts_is_no_duty_where_tasks_do_not_rest():
     log = played(office(False, "lunch", horizon=40 * 168.0))
-    plans, _ = mine_rosters(log, worked_time(log).own_hours, False, np.ones(len(log), np.bool_))
+    plans = mine_rosters(log, worked_time(log), False, np.ones(len(log), np.bool_)).plans
     usual = {h for of_person in plans.values() for plan in of_person if plan["p"] > 0.5 for h in plan["hours"]}
     assert usual == {"09:00-12:00", "13:00-17:00"}
 
@@ -111,7 +111,7 @@ def test_people_without_work_at_the_end_of_a_log_are_not_absent_then():
     case = np.append(np.arange(len(start)), np.zeros(4, int))
     begin = np.append(start, late)
     log = log_of(case, np.zeros(len(begin)), np.zeros(len(begin)), begin, begin + 0.9)
-    plans, _ = mine_rosters(log, worked_time(log).own_hours, False, np.ones(len(log), np.bool_))
+    plans = mine_rosters(log, worked_time(log), False, np.ones(len(log), np.bool_)).plans
     assert min(sum(plan["p"] for plan in plans["b0"] if plan["days"] == [day]) for day in WEEKDAYS) > 0.95
 
 

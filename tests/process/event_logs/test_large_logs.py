@@ -87,8 +87,9 @@ def test_a_person_with_few_records_has_the_shape_of_the_activity_and_an_own_mean
 def test_the_times_of_an_activity_are_sorted_once_however_many_people_do_it(monkeypatch):
     at, quantile, calls = np.arange(3000), np.quantile, []
     log = log_of(at // 10, at // 10, at % 7, at * 60.0, at * 60.0 + 50.0)
+    work = worked_time(log)
     monkeypatch.setattr(np, "quantile", lambda *given: calls.append(given) or quantile(*given))
-    services, _ = mine_services(log, worked_time(log), choose_pairs(log)[0])
+    services, _ = mine_services(log, work, choose_pairs(log)[0])
     assert len(services) == 300 * 7 and len(calls) == 300
 
 

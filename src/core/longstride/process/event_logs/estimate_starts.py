@@ -62,7 +62,7 @@ def _after_nights(start: np.ndarray, end: np.ndarray, named: np.ndarray) -> np.n
     hardly anything that they complete soon, as in overtime.
     """
     short = named & (end - start < _NIGHT * _HOUR)
-    moments = ((times[short] // _HOUR).astype(np.int64) % _WEEK for times in (start, end))
+    moments = ((times // _HOUR).astype(np.int64) % _WEEK for times in (start[short], end[named]))
     least = np.minimum(*(np.bincount(hours, minlength=_WEEK) for hours in moments))
     works = np.flatnonzero((least > 0) & (least >= _BEGINS * least[least > 0].mean())) if least.any() else least[:0]
     if not len(works):
