@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from longstride.process.event_logs.event_log import read_event_log
-from longstride.process.mining.machines import tireless, without_machines
+from longstride.process.mining.machines import split_jobs, tireless, without_machines
 from longstride.process.mining.mine_scenario import mine_scenario
 
 MONDAY = datetime(2024, 3, 4)
@@ -45,3 +45,22 @@ def test_few_days_prove_nothing_and_resources_that_all_never_rest_are_teams(tmp_
     assert tireless(teams).all()
     same, alone, notes = without_machines(teams)
     assert same is teams and not alone.any() and notes == []
+
+
+def test_a_person_who_changes_jobs_is_two_people(tmp_path):
+    rows = days("Check", "Ann", [9.5, 11.5, 14.5], count=30)
+    rows += [
+        ("Decide", "Ann", hour + 24 * 30, length) for _, _, hour, length in days("Check", "Ann", [9, 11, 14], count=30)
+    ]
+    rows += days("Check", "Bob", [10, 12], count=60) + days("Decide", "Bob", [13.5], count=60)
+    log = log_of(tmp_path, rows)
+    split, notes = split_jobs(log)
+    assert set(split.resources) == {"Ann", "Bob", "Ann before 2024-04-03"}
+    of = {name: set(split.activity[split.resource == r]) for r, name in enumerate(split.resources)}
+    check, decide = (log.activities.index(name) for name in ("Check", "Decide"))
+    assert of == {"Ann": {decide}, "Bob": {check, decide}, "Ann before 2024-04-03": {check}}
+    assert notes[0].startswith("Another job: Ann did other activities until a certain day")
+    mined = mine_scenario(log, name="t", calibrate=False).scenario
+    away = {entry.person: (entry.from_, entry.to) for entry in mined.absences}
+    assert away["Ann"] == (0.0, 24.0 * 30) and away["Ann before 2024-04-03"][0] == 24.0 * 30
+    assert "Bob" not in away

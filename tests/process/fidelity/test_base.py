@@ -36,6 +36,13 @@ def test_a_base_that_misses_names_the_likely_cause():
     assert "too busy in the simulation (up to 98%" in missed.sentences[1]
 
 
+def test_a_doubt_forbids_a_verdict_even_if_the_base_agrees():
+    doubted = base(1.1, doubts=["agent 1 finished open tasks after hours"])
+    assert doubted.misses == ["agent 1 finished open tasks after hours"]
+    assert doubted.sentences[1].startswith("The base agrees, but no verdict and no advice is given: agent 1 finished")
+    assert "misses the log by more than 15%" in base(6.0, doubts=["x"]).sentences[1]
+
+
 def test_the_tolerance_is_that_of_the_log():
     assert base(1.2).misses == ["mean +20 %", "median +24 %", "p90 +18 %"]
     assert base(1.2, tolerance=0.3).misses == []
