@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 from numba import njit
 
 from longstride.jit_cache.direct_calls import DirectCalls
@@ -54,9 +55,5 @@ def test_an_error_in_the_function_comes_through_and_the_next_call_works():
     direct = DirectCalls(checked)
     for _ in range(3):
         assert direct(np.ones(1)) == 1.0
-        try:
+        with pytest.raises(ValueError, match="below zero"):
             direct(-np.ones(1))
-        except ValueError as error:
-            assert str(error) == "below zero"
-        else:
-            raise AssertionError("no error")

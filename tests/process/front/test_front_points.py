@@ -12,6 +12,7 @@ pytest.importorskip("scipy")
 from scipy.stats import ttest_rel
 
 from longstride.errors import UserError
+from longstride.process.fidelity.base import NOT_JUDGED
 from longstride.process.front.content import Front, as_json, cells, sentences
 from longstride.process.front.page import build_page
 from longstride.process.front.pair import SPAN, even_weight, mean_of, read_pair, read_weights, spread_weights
@@ -111,7 +112,7 @@ def test_nothing_is_judged_where_the_simulation_misses_its_log():
     shown = front(
         point("a", [1.0, 1.1, 1.0], [1.0, 1.0, 1.1]), point("b", [2.0, 2.1, 2.0], [2.0, 2.0, 2.1]), judged=False
     )
-    assert sentences(shown) == ["No verdict: the simulated base misses the log."]
+    assert sentences(shown) == [NOT_JUDGED]
     assert {row[3] for row in cells(shown)[1]} == {"-"}
     assert as_json(shown)["points"][1]["place"] is None
 

@@ -10,8 +10,8 @@ from numba import typeof
 class DirectCalls:
     """A function for arguments that differ from call to call in values, and in nothing else but the layout of arrays.
 
-    For each random generator Numba takes 18 µs to find its type, at every call. Here types are asked for once for each
-    combination of layouts: contiguous or not, writeable or not.
+    For each random generator Numba takes 18 µs to find its type, at every call. Here it looks once for each combination
+    of layouts: contiguous or not, writeable or not.
 
     Args:
         kernel: a compiled function; with ``NUMBA_DISABLE_JIT`` a plain one, which is called as it is.

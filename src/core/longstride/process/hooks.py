@@ -143,7 +143,7 @@ class ProcessHooks(Hooks):
         return " ".join([*aims, *filter(None, [share]), *self._base_sentences(simulator)])
 
     def withheld(self, simulator: Any) -> str:
-        """Return that the simulated base misses the log; empty where it does not."""
+        """Return that no verdict is given; empty where one is."""
         return NOT_JUDGED if (base := self._compared(simulator)) and base.misses else ""
 
     def _base_sentences(self, simulator: Any) -> list[str]:

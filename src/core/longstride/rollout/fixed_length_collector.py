@@ -210,10 +210,9 @@ class Instance:
         self.number, self.age, self.total, self.over = self.number + 1, -1, 0.0, False
         if not self.explores or self.number == 0:
             self._generators = self._streams.at(self.number)
-        if not self.explores:
-            return
-        archived = next(self._starts)
-        self.states[0], self.age = archived.state, archived.age
+        if self.explores:
+            archived = next(self._starts)
+            self.states[0], self.age = archived.state, archived.age
 
     def restart_old_episode(self) -> None:
         """Let the next rollout begin another episode where this one is too old."""

@@ -26,7 +26,7 @@ from longstride.process.scenario.scenario import Scenario
 from longstride.process.scenario.schema import Logged
 from longstride.seeding import stream
 
-NOT_JUDGED = "No verdict: the simulated base misses the log."
+NOT_JUDGED = "No verdict: the simulation does not repeat the log well enough."
 NO_FIGURES = (
     "This scenario was mined, but has no figures of a log, as a changed one: its simulation is compared with no log."
 )
@@ -97,6 +97,11 @@ class Base:
 
     @property
     def misses(self) -> list[str]:
+        """Why no verdict is given: figures that differ, and doubts about what the scenario repeats."""
+        return [*self._missed, *self.logged.doubts]
+
+    @property
+    def _missed(self) -> list[str]:
         """Figures whose difference forbids a verdict, with the difference, such as ``mean +462 %``."""
         tolerance = self.logged.tolerance
         found = [f"{name} {difference:+,.0f} %" for name, difference in self._differing if self._counts(name)]
@@ -106,7 +111,7 @@ class Base:
         for name, points in (("work", work), ("people", max(people, 0.0)), ("external", external)):
             if abs(points) > tolerance:
                 found.append(f"{name} {100.0 * points:+.0f} points")
-        return [*found, *self.logged.doubts]
+        return found
 
     @property
     def _differing(self) -> list[tuple[str, float]]:
@@ -136,19 +141,20 @@ class Base:
             for name, simulated in pairs
         )
         logged = Shares(self.logged.work, self.logged.people, self.logged.external)
-        line = (
+        lines = [
             f"Simulated base against the log, cycle time under the logged habits: {times}; work / people / external "
             f"{_shown(self.shares)} against {_shown(logged)}."
-        )
-        if not self.misses:
-            return [line]
-        if len(self.misses) == len(self.logged.doubts):
-            return [line, f"The base agrees, but no verdict and no advice is given: {'; '.join(self.misses)}."]
-        return [
-            line,
-            f"The base misses the log by more than {self.logged.tolerance:.0%} ({', '.join(self.misses)}), so no "
-            f"verdict and no advice is given (LOG_TOLERANCE). Likely cause: {self._cause}.",
         ]
+        missed, doubts = self._missed, "; ".join(self.logged.doubts)
+        if missed:
+            lines.append(
+                f"The base misses the log by more than {self.logged.tolerance:.0%} ({', '.join(missed)}), so no "
+                f"verdict and no advice is given (LOG_TOLERANCE). Likely cause: {self._cause}."
+            )
+        if doubts:
+            beside = "Besides" if missed else "The base agrees, but no verdict and no advice is given"
+            lines.append(f"{beside}: {doubts}.")
+        return lines
 
     @property
     def _cause(self) -> str:

@@ -48,7 +48,7 @@ def _undivided(log: EventLog) -> np.ndarray:
     A batch is one record. People who work on several at once do not share their time.
     """
     batches, always = find_batches(log), np.ones(HOURS_PER_WEEK, np.bool_)
-    shares = np.append(tasks_at_once(log) == 1, False)[log.resource]  # the last one is nobody
+    shares = np.append(tasks_at_once(log) == 1, False)[log.resource]  # events without a person are last
     begun, mine = batches.begun(log), np.zeros(int(batches.group.max()) + 1)
     clock_end = np.maximum(log.clock_end, log.clock_start)
     for rows in rows_by(np.where(begun, log.resource, NO_RESOURCE), len(log.resources)):

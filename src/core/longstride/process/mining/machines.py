@@ -7,6 +7,7 @@ import numpy as np
 
 from longstride.process.event_logs.event_log import NO_RESOURCE, EventLog
 from longstride.process.event_logs.grouping import rows_by
+from longstride.process.mining.mine_services import some
 from longstride.process.mining.working_hours import HOUR
 
 TIRELESS_HOURS = 20
@@ -84,8 +85,8 @@ def split_jobs(log: EventLog) -> tuple[EventLog, list[str]]:
         return log, []
     pauses = log.pauses._replace(resource=resource[log.pauses.event])
     note = (
-        f"Another job: {', '.join(changed[:3])}{f' and {len(changed) - 3} more' if len(changed) > 3 else ''} did other "
-        "activities until a certain day, so the scenario has two people in place of each, one for each job."
+        f"Another job: {some(changed)} did other activities until a certain day, so the scenario has two people in "
+        "place of each, one for each job."
     )
     return replace(log, resources=tuple(resources), resource=resource, pauses=pauses), [note]
 

@@ -1,4 +1,4 @@
-"""Records of instances that are made where they are read: states of policies can be large, and mostly nobody asks."""
+"""Records of instances that are made where they are read: states of policies can be large."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
@@ -14,7 +14,7 @@ class Records(Mapping[str, np.ndarray]):
 
     Args:
         names: those of S instances.
-        states: ``state_dtype``[S], the simulator's states, which nobody changes.
+        states: ``state_dtype``[S], the simulator's states, which must not change.
         policy_states: returns float32[S, state_size], the same whenever it is called.
     """
 
