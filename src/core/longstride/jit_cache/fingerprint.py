@@ -19,6 +19,7 @@ from numba.core import compiler, config
 from numba.core.dispatcher import Dispatcher
 from numba.core.extending import _Intrinsic
 
+from longstride.jit_cache.sized_records import SizedRecord, SizedRecords
 from longstride.jit_cache.source_digest import UnhashableError, is_trusted, package_digest, source_tokens
 
 _CODE = (
@@ -89,6 +90,8 @@ def _describe(kind: Any) -> str:
     """Return a complete description of an argument's type."""
     if isinstance(kind, _PLAIN_TYPES):
         return f"{type(kind).__name__} {kind}"
+    if isinstance(kind, SizedRecord | SizedRecords):
+        return f"{type(kind).__name__} {kind.description}"
     if isinstance(kind, _TUPLE_TYPES):
         of = getattr(kind, "instance_class", tuple)
         name = f"{of.__module__}.{of.__qualname__}{getattr(kind, 'fields', '')}"

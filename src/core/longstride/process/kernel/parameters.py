@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from longstride.jit_cache.sized_records import sized_dtype
 from longstride.process.kernel.aims.arrays import aim_arrays, pair_prices
 from longstride.process.kernel.aims.case_classes import class_arrays
 from longstride.process.kernel.arrivals import arrival_arrays
@@ -218,7 +219,7 @@ def as_record(parameters: Parameters, further: Mapping[str, np.ndarray] = Mappin
         name: np.zeros(1, value.dtype) if isinstance(value, np.ndarray) and value.size == 0 else np.asarray(value)
         for name, value in {**parameters._asdict(), **further}.items()
     }
-    dtype = np.dtype([(name, column.dtype, column.shape) for name, column in columns.items()])
+    dtype = sized_dtype((name, column.dtype, column.shape) for name, column in columns.items())
     record = np.zeros(1, dtype).view(np.recarray)
     for name, column in columns.items():
         record[name][0] = column

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from longstride.errors import UserError
+from longstride.jit_cache.sized_records import sized_dtype
 from longstride.process.kernel.aims.arrays import BEYOND
 from longstride.process.kernel.parameters import Parameters
 from longstride.process.kernel.record_sizes import Sizes
@@ -44,7 +45,7 @@ def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
             f"state takes {size / 1e9:.3g} GB, more than 2.1 GB; shorten the horizon, or split cases of thousands of "
             "tasks."
         )
-    return np.dtype([(name, kind, shape) for kind, names, shape in rows for name in names.split()])
+    return sized_dtype((name, kind, shape) for kind, names, shape in rows for name in names.split())
 
 
 def _rows(parameters: Parameters, sizes: Sizes) -> Rows:
