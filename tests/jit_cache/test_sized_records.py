@@ -137,7 +137,11 @@ def test_the_kept_kernel_serves_another_process_with_another_size(tmp_path):
     environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), *sys.path])
     said = [
         subprocess.run(
-            [sys.executable, "-c", _CHILD.format(size=size)], env=environment, capture_output=True, text=True, check=True
+            [sys.executable, "-c", _CHILD.format(size=size)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout.split()
         for size in (3, 8)
     ]

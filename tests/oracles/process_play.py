@@ -11,7 +11,7 @@ from longstride.process.kernel import heuristics
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.scenario_file import parse_scenario
 from longstride.process.simulator import ProcessSimulator
-from longstride.rollout.episode_loop import build_play
+from longstride.rollout.episode_loop import build_play, new_episode_arrays
 from longstride.seeding import stream
 from longstride.simulators.simulator import OK, Function, compile_functions, metrics_of, new_state
 
@@ -149,16 +149,9 @@ def choose(state, p, observed, which, rng, row):
     return heuristics.random(state, p, observed.mask, rng)
 
 
-_loops: dict[Any, Function] = {}
-
-
 def play_of(simulator: ProcessSimulator, chooser: Function = choose) -> Function:
-    """Return the compiled loop, the same one for simulators whose records and sizes are equal."""
-    sizes = simulator.observation_size, simulator.action_space.n, simulator.max_steps
-    key = simulator.state_dtype, sizes, chooser
-    if key not in _loops:
-        _loops[key] = cached(build_play(simulator, chooser))
-    return _loops[key]
+    """Return the compiled loop, the same one for all simulators of processes."""
+    return cached(build_play(simulator, chooser))
 
 
 def play(
@@ -170,7 +163,8 @@ def play(
     for i in range(count):
         states = new_state(simulator)
         rngs = stream(seed, "simulator", i), stream(seed, "policy", i)
-        steps, total, status = loop(states, simulator.parameters, which, *rngs)
+        arrays = new_episode_arrays(simulator)
+        steps, total, status = loop(states, simulator.parameters, which, *rngs, arrays, simulator.max_steps, False)
         assert status == OK
         assert simulator.message(states[0]) is None
         episodes.append(Episode(steps, total, metrics_of(simulator, states), states[0]))

@@ -3,6 +3,7 @@
 import pytest
 from oracles.process_play import FIFO, LAZY, RANDOM, SPT, clerk, play, play_of
 
+from longstride.rollout.episode_loop import new_episode_arrays
 from longstride.seeding import stream
 from longstride.simulators.simulator import OK, new_state
 
@@ -43,7 +44,8 @@ def test_an_episode_without_any_decision_can_be_played_by_every_heuristic():
     simulator = clerk([8.0, 9.5, 13.5, 14.0], ["Sunday"])  # nobody is on duty before the horizon
     for which in (RANDOM, SPT, FIFO):
         states, rngs = new_state(simulator), (stream(0, "s"), stream(0, "p"))
-        steps, _, status = play_of(simulator)(states, simulator.parameters, which, *rngs)
+        given = states, simulator.parameters, which, *rngs, new_episode_arrays(simulator), simulator.max_steps, False
+        steps, _, status = play_of(simulator)(*given)
         assert (status, steps) == (OK, 1)
 
 

@@ -5,6 +5,8 @@ feasible actions into the trajectory itself, one step after another. Where there
 stops with :data:`LISTS_FULL` before the step; with more room it goes on there as if nothing had happened.
 """
 
+from functools import cache
+
 import numpy as np
 from numba import njit
 
@@ -89,6 +91,7 @@ def _build_read_list(describe: Function) -> Function:
     return read_list
 
 
+@cache
 def _build_choose(spec: PolicySpec) -> tuple[Function, int]:
     """Compile the choice of an action, and return the values of its scratch.
 
@@ -112,13 +115,18 @@ def _build_choose(spec: PolicySpec) -> tuple[Function, int]:
 
 def build_listed_chooser(simulator: Simulator, spec: PolicySpec) -> Function:
     """Compile a trained policy that scores actions as a chooser for ``build_play`` of ``episode_loop.py``."""
-    functions, size = compile_functions(simulator), spec.observation_size
-    describe, summarise = functions.describe_actions, functions.summarise
-    decide, scratch_size = _build_choose(spec)
-    most, figures = spec.action_space.outputs, spec.action_features
+    functions, (decide, scratch_size) = compile_functions(simulator), _build_choose(spec)
+    sizes = spec.observation_size, spec.action_features, scratch_size
+    return _build_listed_chooser(functions.describe_actions, functions.summarise, decide, *sizes)
 
+
+@cache
+def _build_listed_chooser(
+    describe: Function, summarise: Function, decide: Function, size: int, figures: int, scratch_size: int
+) -> Function:
     @njit(nogil=True)
     def choose(state, parameters, observed, actor, rng, row):  # type: ignore[no-untyped-def]
+        most = len(observed.mask)
         summary, descriptions = np.zeros(size, np.float32), np.empty((most, figures), np.float32)
         ids, scores, scratch = np.empty(most, np.int32), np.empty(most, np.float32), np.zeros(scratch_size, np.float32)
         summarise(state, parameters, summary)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -16,6 +16,7 @@ from longstride.simulators.simulator import (
     ACTION_NOT_ALLOWED,
     OK,
     REWARD_NOT_FINITE,
+    Compiled,
     Function,
     Simulator,
     compile_functions,
@@ -24,8 +25,29 @@ from longstride.simulators.simulator import (
 from longstride.simulators.spaces import ActionSpace, Discrete
 
 
+class EpisodeArrays(NamedTuple):
+    """What the loop over an episode writes, beside the simulator's state."""
+
+    observed: Observed  # what the chooser sees
+    guarded: np.ndarray  # scratch of :func:`longstride.simulators.observe.new_guarded`
+    row: np.ndarray  # scratch of an action
+    actions: np.ndarray  # the first actions of the episode, rows of the action space (``row_of``); may have none
+
+
+def new_episode_arrays(simulator: Simulator, most_actions: int = 0) -> EpisodeArrays:
+    """Return the arrays for an episode of a simulator, with room for its first actions."""
+    size, space = simulator.observation_size, simulator.action_space
+    values, (row_size, row_dtype) = sum(space.choices), row_of(space)
+    features = np.empty((values, simulator.action_feature_size), np.float32)
+    observed = Observed(np.empty(size, np.float32), np.empty(values, np.bool_), features)
+    row, actions = np.zeros(row_size, row_dtype), np.zeros((most_actions, row_size), row_dtype)
+    return EpisodeArrays(observed, new_guarded(size), row, actions)
+
+
 def build_play(simulator: Simulator, choose: Function) -> Function:
-    """Compile the loop that plays one episode without recording it.
+    """Return the compiled loop that plays one episode without recording it.
+
+    Simulators that differ in sizes alone share it.
 
     Args:
         simulator: simulator that is stepped.
@@ -33,35 +55,35 @@ def build_play(simulator: Simulator, choose: Function) -> Function:
             :class:`longstride.simulators.observe.Observed`; it returns an integer, or ``action`` filled with numbers.
 
     Returns:
-        ``play(states, parameters, actor, rng, policy_rng, actions=None, excursion=0) -> (steps, return, status)``. The
+        ``play(states, parameters, actor, rng, policy_rng, arrays, limit, goes_on) -> (steps, return, status)``. The
         chooser is given ``actor``: the :class:`longstride.policies.compiled.forward.ActorArrays` of a policy, anything
-        for a heuristic. The first ``len(actions)`` actions are written to ``actions``, rows of the action space
-        (``row_of``). With an ``excursion`` play goes on from the state as it is, for at most so many steps.
+        for a heuristic. The :class:`EpisodeArrays` are overwritten. An episode has at most ``limit`` steps. If it goes
+        on, it begins in the state as it is, else with a reset.
     """
-    functions, space, max_steps = compile_functions(simulator), simulator.action_space, simulator.max_steps
-    observe_state, admit = build_observe_state(simulator, functions), build_sampling(space).admit
+    functions = compile_functions(simulator)
+    observe_state, admit = build_observe_state(simulator, functions), build_sampling(simulator.action_space).admit
+    return _build_play(functions, observe_state, admit, choose)
+
+
+@cache
+def _build_play(functions: Compiled, observe_state: Function, admit: Function, choose: Function) -> Function:
     reset, step, truncated = functions.reset, functions.step, functions.truncated
-    observation_size, feature_size = simulator.observation_size, simulator.action_feature_size
-    mask_size, (row_size, row_dtype) = sum(space.choices), row_of(space)
 
     @njit(nogil=True)
-    def play(states, parameters, actor, rng, policy_rng, actions=None, excursion=0):  # type: ignore[no-untyped-def]
-        state, guarded, row = states[0], new_guarded(observation_size), np.zeros(row_size, row_dtype)
-        mask, features = np.empty(mask_size, np.bool_), np.empty((mask_size, feature_size), np.float32)
-        observed = Observed(np.empty(observation_size, np.float32), mask, features)
-        total = 0.0
-        if excursion == 0:
+    def play(states, parameters, actor, rng, policy_rng, arrays, limit, goes_on):  # type: ignore[no-untyped-def]
+        state, observed, total = states[0], arrays.observed, 0.0
+        if not goes_on:
             reset(state, parameters, rng)
-        limit = max_steps if excursion == 0 else excursion
         for t in range(limit):
-            status = observe_state(state, parameters, guarded, observed.observation, observed.mask, observed.features)
+            observation, mask, features = observed.observation, observed.mask, observed.features
+            status = observe_state(state, parameters, arrays.guarded, observation, mask, features)
             if status != OK:
                 return t, total, status
-            action = choose(state, parameters, observed, actor, policy_rng, row)
+            action = choose(state, parameters, observed, actor, policy_rng, arrays.row)
             if not admit(action, mask):
                 return t, total, ACTION_NOT_ALLOWED
-            if actions is not None and t < len(actions):
-                actions[t, :] = action
+            if t < len(arrays.actions):
+                arrays.actions[t, :] = action
             reward, terminated = step(state, parameters, action, rng)
             total += reward
             if not np.isfinite(total):
@@ -92,13 +114,17 @@ def build_policy_chooser(spec: PolicySpec) -> Function:
     return choose
 
 
-@cache
 def build_heuristic_chooser(space: ActionSpace, *heuristics: Callable[..., Any]) -> Function:
     """Compile heuristics as one chooser for :func:`build_play`; ``actor`` is the number of the one that chooses."""
-    choose_first = _build_asking(space, heuristics[0])
+    return _build_chooser(isinstance(space, Discrete), *heuristics)
+
+
+@cache
+def _build_chooser(returns_action: bool, *heuristics: Callable[..., Any]) -> Function:
+    choose_first = _build_asking(returns_action, heuristics[0])
     if len(heuristics) == 1:
         return choose_first
-    choose_other = build_heuristic_chooser(space, *heuristics[1:])
+    choose_other = _build_chooser(returns_action, *heuristics[1:])
 
     @njit(nogil=True)
     def choose(state, parameters, observed, actor, rng, row):  # type: ignore[no-untyped-def]
@@ -110,8 +136,8 @@ def build_heuristic_chooser(space: ActionSpace, *heuristics: Callable[..., Any])
 
 
 @cache
-def _build_asking(space: ActionSpace, heuristic: Callable[..., Any]) -> Function:
-    """Compile a heuristic as a chooser of actions."""
+def _build_asking(returns_action: bool, heuristic: Callable[..., Any]) -> Function:
+    """Compile a heuristic as a chooser of actions; one that does not return its action fills an array."""
     act = compiled(heuristic)
 
     @njit(nogil=True)
@@ -124,4 +150,4 @@ def _build_asking(space: ActionSpace, heuristic: Callable[..., Any]) -> Function
         act(state, parameters, observed.mask, rng, row)
         return row
 
-    return choose_integer if isinstance(space, Discrete) else choose_row
+    return choose_integer if returns_action else choose_row

@@ -64,20 +64,21 @@ def build_readers(simulator: Simulator, functions: Compiled) -> tuple[Function, 
         ``read_observation(state, parameters, guarded, observation) -> status`` and
         ``read_choices(state, parameters, mask, features) -> status``.
     """
-    any_features, space = simulator.action_feature_size > 0, simulator.action_space
-    read_choices = _build_read_choices(functions.action_mask, functions.action_features, any_features, space)
-    return _build_read_observation(functions.observe, simulator.observation_size), read_choices
+    any_features, check = simulator.action_feature_size > 0, build_mask_check(simulator.action_space)
+    read_choices = _build_read_choices(functions.action_mask, functions.action_features, any_features, check)
+    return _build_read_observation(functions.observe), read_choices
 
 
 def build_read_summary(simulator: Simulator) -> Function:
     """Build ``read_summary(state, parameters, guarded, summary) -> status``, the same for float32[summary_size]."""
-    return _build_read_observation(compile_functions(simulator).summarise, simulator.summary_size)
+    return _build_read_observation(compile_functions(simulator).summarise)
 
 
 @cache
-def _build_read_observation(observe: Function, size: int) -> Function:
+def _build_read_observation(observe: Function) -> Function:
     @njit(nogil=True)
     def read_observation(state, parameters, guarded, observation):  # type: ignore[no-untyped-def]
+        size = len(guarded) - _GUARD_SIZE
         guarded[:size] = 0.0
         observe(state, parameters, guarded[:size])
         for i in range(size, size + _GUARD_SIZE):
@@ -92,10 +93,8 @@ def _build_read_observation(observe: Function, size: int) -> Function:
 
 @cache
 def _build_read_choices(
-    action_mask: Function, action_features: Function, any_features: bool, space: ActionSpace
+    action_mask: Function, action_features: Function, any_features: bool, allows_a_choice: Function
 ) -> Function:
-    allows_a_choice = build_mask_check(space)
-
     @njit(nogil=True)
     def read_choices(state, parameters, mask, features):  # type: ignore[no-untyped-def]
         mask[:] = True
@@ -113,6 +112,8 @@ def _build_read_choices(
 @cache
 def build_mask_check(space: ActionSpace) -> Function:
     """Build ``allows_a_choice(mask) -> bool``: whether bool[n] allows a value of each choice of an action space."""
+    if len(space.choices) == 1:
+        return _any_allowed
     ends, n_choices = np.cumsum((0, *space.choices)), len(space.choices)
 
     @njit(nogil=True)
@@ -126,6 +127,14 @@ def build_mask_check(space: ActionSpace) -> Function:
         return True
 
     return allows_a_choice
+
+
+@njit(nogil=True)
+def _any_allowed(mask):  # type: ignore[no-untyped-def]
+    for i in range(len(mask)):
+        if mask[i]:
+            return True
+    return False
 
 
 @njit(nogil=True)

@@ -43,7 +43,7 @@ def build_sampling(space: ActionSpace, log_std_at: int = 0) -> Sampling:
         return _multi_discrete(space.sizes)
     if isinstance(space, Box):
         return _box(space, log_std_at)
-    return _discrete(space.n)
+    return _discrete()
 
 
 def row_of(space: ActionSpace) -> tuple[int, Any]:
@@ -119,20 +119,21 @@ def log_slope_of_clip(x, scale):  # type: ignore[no-untyped-def]
     return 0.0
 
 
-def _discrete(n: int) -> Sampling:
+@cache
+def _discrete() -> Sampling:
     @njit(nogil=True)
     def sample(outputs, params, mask, rng, drawn, action):  # type: ignore[no-untyped-def]
-        value, log_prob = sample_masked(outputs, mask, n, rng.random())
+        value, log_prob = sample_masked(outputs, mask, len(mask), rng.random())
         drawn[0] = value
         return value, log_prob
 
     @njit(nogil=True)
     def greedy(outputs, mask, action):  # type: ignore[no-untyped-def]
-        return greedy_masked(outputs, mask, n)
+        return greedy_masked(outputs, mask, len(mask))
 
     @njit(nogil=True)
     def admit(action, mask):  # type: ignore[no-untyped-def]
-        return action >= 0 and action < n and mask[action]
+        return action >= 0 and action < len(mask) and mask[action]
 
     return Sampling(sample, greedy, admit)
 

@@ -1,6 +1,6 @@
 """One compiled call from a described state to the input of a policy and the choices of heuristics."""
 
-from collections.abc import Mapping
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -58,7 +58,7 @@ class StateReader:
         self._ids, self._choices = np.zeros(actions, np.int32), np.zeros(max(1, len(self.heuristics)), np.int64)
         self._rng = np.random.default_rng(0)
         self._begin = self._rng.bit_generator.state
-        self._read = (_build_read_list if listed else _build_read)(simulator, self.heuristics)
+        self._read = (_read_list_of if listed else _read_of)(simulator, *self.heuristics.values())
 
     def read(self, described: Described) -> PolicyInput:
         """Write a state into the record, and return a policy's input and the heuristics' choices.
@@ -80,13 +80,24 @@ class StateReader:
         return PolicyInput(self._fields, self._observation, self._mask, features, self._ids[:count], feasible, choices)
 
 
-def _build_read(simulator: ProcessSimulator, heuristics: Mapping[str, Function]) -> Function:
-    """Compile ``read(states, parameters, described, rng, guarded, observation, mask, features, ids, choices)``.
+def _read_of(simulator: ProcessSimulator, *heuristics: Function) -> Function:
+    """Return ``read(states, parameters, described, rng, guarded, observation, mask, features, ids, choices)``.
 
-    The function returns status, number of feasible pairs, and 0.
+    The compiled function returns status, number of feasible pairs, and 0. Simulators that differ in sizes share it.
     """
-    observe_state = build_observe_state(simulator, compile_functions(simulator))
-    choose_all = _build_choose_all(list(heuristics.values()))
+    return _build_read(build_observe_state(simulator, compile_functions(simulator)), *heuristics)
+
+
+def _read_list_of(simulator: ProcessSimulator, *heuristics: Function) -> Function:
+    """Return the same with a summary and descriptions; the last value returned is their number."""
+    functions = compile_functions(simulator)
+    parts = build_read_summary(simulator), functions.action_mask, functions.describe_actions
+    return _build_read_list(*parts, *heuristics)
+
+
+@cache
+def _build_read(observe_state: Function, *heuristics: Function) -> Function:
+    choose_all = _build_choose_all(list(heuristics))
 
     @cached
     @njit(nogil=True)
@@ -100,11 +111,11 @@ def _build_read(simulator: ProcessSimulator, heuristics: Mapping[str, Function])
     return read
 
 
-def _build_read_list(simulator: ProcessSimulator, heuristics: Mapping[str, Function]) -> Function:
-    """Compile the same with a summary and descriptions; the last value returned is their number."""
-    read_summary, functions = build_read_summary(simulator), compile_functions(simulator)
-    action_mask, describe = functions.action_mask, functions.describe_actions
-    choose_all = _build_choose_all(list(heuristics.values()))
+@cache
+def _build_read_list(
+    read_summary: Function, action_mask: Function, describe: Function, *heuristics: Function
+) -> Function:
+    choose_all = _build_choose_all(list(heuristics))
 
     @cached
     @njit(nogil=True)

@@ -11,10 +11,15 @@ import numpy as np
 from longstride.errors import PLAYING
 from longstride.jit_cache.cache import cached
 from longstride.policies.compiled.forward import new_actor_arrays
-from longstride.policies.compiled.sampling import row_of
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.collect_listed import build_listed_chooser
-from longstride.rollout.episode_loop import build_heuristic_chooser, build_play, build_policy_chooser
+from longstride.rollout.episode_loop import (
+    EpisodeArrays,
+    build_heuristic_chooser,
+    build_play,
+    build_policy_chooser,
+    new_episode_arrays,
+)
 from longstride.seeding import stream
 from longstride.simulators.compile import compile_heuristic
 from longstride.simulators.compile_errors import naming_the_episode
@@ -87,11 +92,11 @@ class CompiledPlayer:
         self, name: str, actor_params: np.ndarray | None, episodes: Iterable[int], seed: int, streams: str
     ) -> list[Played]:
         """Play some of the episodes of :meth:`play`, by their numbers."""
-        loop, simulator, nothing = self._loop_of(name), self._simulator, self._rows(0)
+        loop, simulator = self._loop_of(name), self._simulator
 
         def play_episode(episode: int) -> Played:
             states, which = new_state(simulator), (streams, episode, name)
-            total, steps = self._play_one(loop, states, actor_params, seed, which, nothing)
+            total, steps, _ = self._play_one(loop, states, actor_params, seed, which)
             with naming_the_episode(simulator, _title(name, episode)):
                 record = {"return": total, **metrics_of(simulator, states)}
                 return Played(record, steps, simulator.message(states[0]))
@@ -105,12 +110,12 @@ class CompiledPlayer:
 
         The random streams are numbered from ``first`` on. A policy with memory begins without any.
         """
-        loop, nothing = self._loop_of(name), self._rows(0)
+        loop = self._loop_of(name)
 
         def play_excursion(number: int) -> Played:
             states, which = new_state(self._simulator), (streams, first + number, name)
             states[0] = starts[number]
-            total, played = self._play_one(loop, states, actor_params, seed, which, nothing, steps)
+            total, played, _ = self._play_one(loop, states, actor_params, seed, which, excursion=steps)
             return Played({"return": total}, played)
 
         return _in_threads(self._threads, play_excursion, range(len(starts)))
@@ -130,13 +135,9 @@ class CompiledPlayer:
             SimulatorError: the simulator broke its contract.
             UserError: Numba cannot compile it.
         """
-        rows, states = self._rows(self._simulator.max_steps), new_state(self._simulator)
-        _, steps = self._play_one(self._loop_of(name), states, actor_params, seed, (streams, episode, name), rows)
-        return rows[:steps]
-
-    def _rows(self, count: int) -> np.ndarray:
-        size, dtype = row_of(self._simulator.action_space)
-        return np.zeros((count, size), dtype)
+        loop, states, most = self._loop_of(name), new_state(self._simulator), self._simulator.max_steps
+        _, steps, arrays = self._play_one(loop, states, actor_params, seed, (streams, episode, name), most)
+        return arrays.actions[:steps]
 
     def _play_one(
         self,
@@ -145,10 +146,10 @@ class CompiledPlayer:
         actor_params: np.ndarray | None,
         seed: int,
         which: tuple[str, int, str],
-        actions: np.ndarray,
+        most_actions: int = 0,
         excursion: int = 0,
-    ) -> tuple[float, int]:
-        """Play an episode of (streams, episode, policy) in ``state_dtype``[1]; return its return and its steps.
+    ) -> tuple[float, int, EpisodeArrays]:
+        """Play an episode of (streams, episode, policy) in ``state_dtype``[1]; return its return, steps and arrays.
 
         With an ``excursion`` it begins in the state as it is, and has at most so many steps.
         """
@@ -160,10 +161,12 @@ class CompiledPlayer:
         elif actor_params is not None and self._spec is not None:
             actor = new_actor_arrays(actor_params, self._spec, POLICIES[name])
         with naming_the_episode(simulator, _title(name, episode)):
-            steps, total, status = loop(states, simulator.parameters, actor, *rngs, actions, excursion)
+            arrays, limit = new_episode_arrays(simulator, most_actions), excursion or simulator.max_steps
+            given = states, simulator.parameters, actor, *rngs, arrays, limit, excursion > 0
+            steps, total, status = loop(*given)
         if status != OK:
             raise describe_fault(status, simulator, _title(name, episode), steps)
-        return total, steps
+        return total, steps, arrays
 
     def _is_trained(self, name: str) -> bool:
         return self._spec is not None and name in POLICIES
