@@ -101,10 +101,12 @@ class ProcessSimulator(Simulator):
     @staticmethod
     def action_mask(state: Any, parameters: Parameters, mask: np.ndarray) -> None:
         """Write the mask, bool[P + 1]: the feasible pairs and postpone."""
-        for a in range(len(state.queue_length)):
-            waits = state.queue_length[a] > 0
-            for pair in range(parameters.activity_pairs[a], parameters.activity_pairs[a + 1]):
-                mask[pair] = waits and state.available[parameters.pair_resource[pair]] != 0
+        lengths, available = state.queue_length, state.available  # names of arrays spare their lookup in a loop
+        first, resource = parameters.activity_pairs, parameters.pair_resource
+        for a in range(len(lengths)):
+            waits = lengths[a] > 0
+            for pair in range(first[a], first[a + 1]):
+                mask[pair] = waits and available[resource[pair]] != 0
 
     @staticmethod
     def step(state: Any, parameters: Parameters, action: int, rng: np.random.Generator) -> tuple[float, bool]:
@@ -147,20 +149,22 @@ class ProcessSimulator(Simulator):
         pairs, resources, activities = len(p.pair_mean), len(state.finish), len(state.queue_length)
         observation[:pairs] = 0.0
         k = pairs + resources
+        busy_pair, available, started, means = state.busy_pair, state.available, state.started, p.pair_mean
         for r in range(resources):
-            pair = state.busy_pair[r]
-            observation[pairs + r] = state.available[r]
+            pair = busy_pair[r]
+            observation[pairs + r] = available[r]
             observation[k + r] = 0.0
             if pair >= 0:
                 observation[pair] = 1.0
-                elapsed = state.time - state.started[r]
-                observation[k + r] = elapsed / (elapsed + p.pair_mean[pair])
+                elapsed = state.time - started[r]
+                observation[k + r] = elapsed / (elapsed + means[pair])
         k += resources
+        lengths, heads, enabled = state.queue_length, state.queue_head, state.slot_enabled
         for a in range(activities):
-            length = state.queue_length[a]
+            length = lengths[a]
             observation[k + a] = observation[k + activities + a] = 0.0
             if length > 0:  # a logarithm of 1 costs as much as any other
-                age = (state.time - state.slot_enabled[state.queue_head[a]]) / p.service_unit
+                age = (state.time - enabled[heads[a]]) / p.service_unit
                 observation[k + a], observation[k + activities + a] = math.log1p(length), math.log1p(age)
             observation[k + 2 * activities + a] = length
         k += 3 * activities

@@ -13,8 +13,9 @@ def feasible(state, p):  # type: ignore[no-untyped-def]
     """Return whether some waiting task has an available resource that can do it."""
     if state.waiting == 0:
         return False
-    for a in range(len(state.queue_length)):  # noqa: SIM110 (a generator is slow to compile)
-        if state.queue_length[a] > 0 and state.able[a] > 0:
+    lengths, able = state.queue_length, state.able
+    for a in range(len(lengths)):  # noqa: SIM110 (a generator is slow to compile)
+        if lengths[a] > 0 and able[a] > 0:
             return True
     return False
 

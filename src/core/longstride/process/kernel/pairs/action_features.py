@@ -125,26 +125,27 @@ def time_to_serve(state, p, a):  # type: ignore[no-untyped-def]
     computed only for a resource that might be next.
     """
     first, last = p.activity_pairs[a], p.activity_pairs[a + 1]
+    done, asked, resource, price = state.done, state.asked, p.pair_resource, p.pair_price
     for pair in range(first, last):
-        state.done[pair], state.asked[pair] = least_wait(state, p, p.pair_resource[pair]) + p.pair_price[pair], 0
+        done[pair], asked[pair] = least_wait(state, p, resource[pair]) + price[pair], 0
     tasks = min(state.queue_length[a], _MOST_TASKS)
     served = 0
     while True:
         chosen = first
         for pair in range(first + 1, last):
-            if state.done[pair] < state.done[chosen]:
+            if done[pair] < done[chosen]:
                 chosen = pair
-        if state.asked[chosen] == 0:
-            state.done[chosen] = time_until_ready(state, p, p.pair_resource[chosen]) + p.pair_price[chosen]
-            state.asked[chosen] = 1
+        if asked[chosen] == 0:
+            done[chosen] = time_until_ready(state, p, resource[chosen]) + price[chosen]
+            asked[chosen] = 1
             continue
         served += 1
         if served == tasks:
             break
-        state.done[chosen] += p.pair_price[chosen]
-    earliest = state.done[chosen]
+        done[chosen] += price[chosen]
+    earliest = done[chosen]
     for pair in range(first, last):  # features must not change the record
-        state.done[pair], state.asked[pair] = 0.0, 0
+        done[pair], asked[pair] = 0.0, 0
     return earliest * state.queue_length[a] / tasks
 
 
