@@ -206,9 +206,10 @@ class _Walk:
 
     def _add_intrinsic(self, value: Any) -> None:
         """Add a function that generates code: one of our own, whose sources are part of every digest."""
-        if not value._defn.__module__.startswith("longstride.") or value._defn.__closure__:
+        symbol = getattr(value, "symbol", None)  # the name of a function that is compiled apart is its digest
+        if not value._defn.__module__.startswith("longstride.") or (value._defn.__closure__ and symbol is None):
             raise UnhashableError(f"{value._defn.__module__}.{value._defn.__qualname__}, which generates code")
-        self._put("intrinsic", value._defn.__module__, value._defn.__qualname__)
+        self._put("intrinsic", value._defn.__module__, value._defn.__qualname__, symbol or "")
 
     def _add_named(self, value: Any) -> None:
         """Add a function or class by its name: one of a known library, or a class of plain content."""

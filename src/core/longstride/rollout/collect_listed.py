@@ -14,6 +14,7 @@ from longstride.policies.compiled.candidates import build_scorer, greedy_score, 
 from longstride.policies.compiled.forward import build_forward
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.record_step import build_make_step, record
+from longstride.simulators.compile import kernel_functions
 from longstride.simulators.observe import all_finite, build_read_summary, new_guarded
 from longstride.simulators.simulator import (
     DESCRIPTION_NOT_FINITE,
@@ -22,7 +23,6 @@ from longstride.simulators.simulator import (
     OK,
     Function,
     Simulator,
-    compile_functions,
 )
 
 
@@ -31,7 +31,7 @@ def build_collect_listed(simulator: Simulator, spec: PolicySpec) -> Function:
 
     Instances are played one after another. ``arrays.rows.features`` is float32[S, A, F] here.
     """
-    functions, size, read_summary = compile_functions(simulator), spec.observation_size, build_read_summary(simulator)
+    functions, size, read_summary = kernel_functions(simulator), spec.observation_size, build_read_summary(simulator)
     reset, make_step = functions.reset, build_make_step(simulator)
     read_list, (choose, scratch_size) = _build_read_list(functions.describe_actions), _build_choose(spec)
     most = spec.action_space.outputs
@@ -115,7 +115,7 @@ def _build_choose(spec: PolicySpec) -> tuple[Function, int]:
 
 def build_listed_chooser(simulator: Simulator, spec: PolicySpec) -> Function:
     """Compile a trained policy that scores actions as a chooser for ``build_play`` of ``episode_loop.py``."""
-    functions, (decide, scratch_size) = compile_functions(simulator), _build_choose(spec)
+    functions, (decide, scratch_size) = kernel_functions(simulator), _build_choose(spec)
     sizes = spec.observation_size, spec.action_features, scratch_size
     return _build_listed_chooser(functions.describe_actions, functions.summarise, decide, *sizes)
 

@@ -14,12 +14,12 @@ from longstride.policies.spec import PolicySpec
 from longstride.rollout.collect_listed import build_collect_listed
 from longstride.rollout.exploring.finds import note_find
 from longstride.rollout.record_step import build_make_step, record
+from longstride.simulators.compile import kernel_functions
 from longstride.simulators.observe import build_readers, new_guarded
 from longstride.simulators.simulator import (
     OK,
     Function,
     Simulator,
-    compile_functions,
 )
 
 
@@ -40,7 +40,7 @@ def _build_collect_masked(simulator: Simulator, spec: PolicySpec) -> Function:
     load, advance, outputs_of = network.load, network.advance, network.outputs
     any_features, note_state = spec.action_features > 0, _build_note_state(spec)
     sample, offset = build_sampling(spec.action_space, log_std_offset(spec)).sample, feature_weights_offset(spec)
-    read_observation, read_choices = build_readers(simulator, compile_functions(simulator))
+    read_observation, read_choices = build_readers(simulator, kernel_functions(simulator))
     begin, make_step = build_begin(simulator, spec), build_make_step(simulator)
     row_size, row_dtype = row_of(spec.action_space)
 
@@ -91,7 +91,7 @@ def build_begin(simulator: Simulator, spec: PolicySpec) -> Function:
         ``begin(states, generators, parameters, arrays, guarded) -> (order, count)``: order int64[S] begins with the
         ``count`` instances that can make a step.
     """
-    functions, state_size = compile_functions(simulator), spec.state_size
+    functions, state_size = kernel_functions(simulator), spec.state_size
     reset, (read_observation, read_choices) = functions.reset, build_readers(simulator, functions)
 
     @njit(nogil=True)

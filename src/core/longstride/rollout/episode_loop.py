@@ -11,6 +11,7 @@ from longstride.policies.compiled.forward import build_forward
 from longstride.policies.compiled.sampling import add_action_features, build_sampling, row_of
 from longstride.policies.parameter_layout import feature_weights_offset, log_std_offset
 from longstride.policies.spec import PolicySpec
+from longstride.simulators.compile import kernel_functions
 from longstride.simulators.observe import Observed, build_observe_state, new_guarded
 from longstride.simulators.simulator import (
     ACTION_NOT_ALLOWED,
@@ -19,7 +20,6 @@ from longstride.simulators.simulator import (
     Compiled,
     Function,
     Simulator,
-    compile_functions,
     compiled,
 )
 from longstride.simulators.spaces import ActionSpace, Discrete
@@ -60,7 +60,7 @@ def build_play(simulator: Simulator, choose: Function) -> Function:
         for a heuristic. The :class:`EpisodeArrays` are overwritten. An episode has at most ``limit`` steps. If it goes
         on, it begins in the state as it is, else with a reset.
     """
-    functions = compile_functions(simulator)
+    functions = kernel_functions(simulator)
     observe_state, admit = build_observe_state(simulator, functions), build_sampling(simulator.action_space).admit
     return _build_play(functions, observe_state, admit, choose)
 

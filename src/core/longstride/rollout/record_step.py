@@ -9,13 +9,13 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from longstride.simulators.compile import kernel_functions
 from longstride.simulators.simulator import (
     OK,
     POLICY_NOT_FINITE,
     REWARD_NOT_FINITE,
     Function,
     Simulator,
-    compile_functions,
 )
 
 
@@ -34,7 +34,7 @@ def build_make_step(simulator: Simulator) -> Function:
 
     The age is the number of steps before this one. Nothing is done if the log-probability of the action is not finite.
     """
-    functions, max_steps = compile_functions(simulator), simulator.max_steps
+    functions, max_steps = kernel_functions(simulator), simulator.max_steps
     step, truncated, time = functions.step, functions.truncated, functions.time
 
     @njit(nogil=True, inline="always")

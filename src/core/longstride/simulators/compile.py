@@ -5,10 +5,35 @@ from typing import Any
 import numpy as np
 
 from longstride.jit_cache.cache import cached, compile_for
+from longstride.jit_cache.compiled_apart import compiled_apart
+from longstride.jit_cache.sized_records import is_sized
 from longstride.seeding import stream
 from longstride.simulators.compile_errors import describe_compile_error
-from longstride.simulators.simulator import Compiled, Function, Simulator, compiled, function_of, new_state
+from longstride.simulators.simulator import (
+    Compiled,
+    Function,
+    Simulator,
+    compile_functions,
+    compiled,
+    function_of,
+    new_state,
+)
 from longstride.simulators.spaces import Discrete
+
+
+def kernel_functions(simulator: Simulator) -> Compiled:
+    """Return the functions of a simulator for kernels to call.
+
+    Those of a simulator whose records may have any size are compiled apart: one compilation serves all of its sizes,
+    and all kernels.
+    """
+    functions = compile_functions(simulator)
+    if not (
+        is_sized(np.dtype(simulator.state_dtype)) and is_sized(getattr(simulator.parameters, "dtype", np.dtype(int)))
+    ):
+        return functions
+    arguments = _arguments(simulator)
+    return Compiled(**{name: compiled_apart(f, arguments[name]) for name, f in functions._asdict().items()})
 
 
 def compile_each(simulator: Simulator) -> None:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from longstride.simulators.compile import kernel_functions
 from longstride.simulators.simulator import (
     EMPTY_MASK,
     FEATURE_NOT_FINITE,
@@ -15,7 +16,6 @@ from longstride.simulators.simulator import (
     Compiled,
     Function,
     Simulator,
-    compile_functions,
 )
 from longstride.simulators.spaces import ActionSpace
 
@@ -71,7 +71,7 @@ def build_readers(simulator: Simulator, functions: Compiled) -> tuple[Function, 
 
 def build_read_summary(simulator: Simulator) -> Function:
     """Build ``read_summary(state, parameters, guarded, summary) -> status``, the same for float32[summary_size]."""
-    return _build_read_observation(compile_functions(simulator).summarise)
+    return _build_read_observation(kernel_functions(simulator).summarise)
 
 
 @cache

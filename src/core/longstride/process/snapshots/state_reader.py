@@ -10,12 +10,12 @@ from longstride.jit_cache.cache import cached
 from longstride.process.simulator import ProcessSimulator
 from longstride.process.snapshots.described import Described
 from longstride.process.snapshots.write_state import empty_record, write_state
+from longstride.simulators.compile import kernel_functions
 from longstride.simulators.observe import all_finite, build_observe_state, build_read_summary, new_guarded
 from longstride.simulators.simulator import (
     DESCRIPTION_NOT_FINITE,
     OK,
     Function,
-    compile_functions,
     compiled,
     describe_fault,
 )
@@ -85,12 +85,12 @@ def _read_of(simulator: ProcessSimulator, *heuristics: Function) -> Function:
 
     The compiled function returns status, number of feasible pairs, and 0. Simulators that differ in sizes share it.
     """
-    return _build_read(build_observe_state(simulator, compile_functions(simulator)), *heuristics)
+    return _build_read(build_observe_state(simulator, kernel_functions(simulator)), *heuristics)
 
 
 def _read_list_of(simulator: ProcessSimulator, *heuristics: Function) -> Function:
     """Return the same with a summary and descriptions; the last value returned is their number."""
-    functions = compile_functions(simulator)
+    functions = kernel_functions(simulator)
     parts = build_read_summary(simulator), functions.action_mask, functions.describe_actions
     return _build_read_list(*parts, *heuristics)
 

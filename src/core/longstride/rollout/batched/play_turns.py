@@ -14,12 +14,12 @@ from longstride.rollout.batched.arrays import ACTS, BEGINS, ENDED, IDLE
 from longstride.rollout.batched.turns import load, next_turn, store
 from longstride.rollout.record_step import build_make_step, record
 from longstride.rollout.streams.swapped_generator import put_in, take_out
+from longstride.simulators.compile import kernel_functions
 from longstride.simulators.observe import build_readers, new_guarded
 from longstride.simulators.simulator import (
     OK,
     Function,
     Simulator,
-    compile_functions,
 )
 
 EPISODES_ENDED = 0
@@ -64,7 +64,7 @@ def _build_act(simulator: Simulator, spec: PolicySpec) -> Function:
         build_sampling(spec.action_space, log_std_offset(spec)).sample,
         row_of(spec.action_space),
     )
-    read_observation, read_choices = build_readers(simulator, compile_functions(simulator))
+    read_observation, read_choices = build_readers(simulator, kernel_functions(simulator))
     make_step = build_make_step(simulator)
 
     @njit(nogil=True)
@@ -107,7 +107,7 @@ def _build_begin(simulator: Simulator, spec: PolicySpec) -> Function:
 
     It begins episodes, and shows the observations of all instances that go on to the forward pass.
     """
-    functions, size, has_memory = compile_functions(simulator), spec.observation_size, spec.has_memory
+    functions, size, has_memory = kernel_functions(simulator), spec.observation_size, spec.has_memory
     reset, (read_observation, read_choices) = functions.reset, build_readers(simulator, functions)
 
     @njit(nogil=True)
