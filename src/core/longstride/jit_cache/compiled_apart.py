@@ -69,24 +69,15 @@ def _caller(symbol: str, returned: Any, kinds: tuple[Any, ...]) -> Any:
 
 
 def _two(typed: Callable[[], Any]) -> Any:
-    def call(typing_context, a, b):  # type: ignore[no-untyped-def]
-        return typed()
-
-    return call
+    return lambda typing_context, a, b: typed()
 
 
 def _three(typed: Callable[[], Any]) -> Any:
-    def call(typing_context, a, b, c):  # type: ignore[no-untyped-def]
-        return typed()
-
-    return call
+    return lambda typing_context, a, b, c: typed()
 
 
 def _four(typed: Callable[[], Any]) -> Any:
-    def call(typing_context, a, b, c, d):  # type: ignore[no-untyped-def]
-        return typed()
-
-    return call
+    return lambda typing_context, a, b, c, d: typed()
 
 
 _WITH_ARGUMENTS: dict[int, Callable[[Callable[[], Any]], Any]] = {2: _two, 3: _three, 4: _four}

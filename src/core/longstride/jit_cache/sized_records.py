@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.core.datamodel import StructModel, register_default
+from numba.core.datamodel.models import StructModel
+from numba.core.datamodel.registry import register_default
 from numba.core.extending import (
     NativeValue,
     infer_getattr,
@@ -52,7 +53,7 @@ class Layout(NamedTuple):
     table: np.ndarray  # int64[*]: bytes of a record, then offset and lengths of each field
 
 
-class SizedRecord(types.Type):  # type: ignore[misc]
+class SizedRecord(types.Type):
     """Numba's type of a record of any size: the addresses of its bytes and of its table."""
 
     def __init__(self, fields: tuple[Field, ...]) -> None:
@@ -65,7 +66,7 @@ class SizedRecord(types.Type):  # type: ignore[misc]
         return types.Array(field.kind, field.dimensions, "C", aligned=False)
 
 
-class SizedRecords(types.Type):  # type: ignore[misc]
+class SizedRecords(types.Type):
     """Numba's type of an array of such records."""
 
     def __init__(self, record: SizedRecord, dimensions: int) -> None:
@@ -109,9 +110,9 @@ def layout_of(dtype: np.dtype[Any]) -> Layout:
 
 
 def _read_layout(dtype: np.dtype[Any]) -> Layout:
-    table, fields = [dtype.itemsize], list[Field]()
+    table, fields, fields_of = [dtype.itemsize], list[Field](), dict[str, Any](dtype.fields or {})
     for name in (dtype.names or ())[1:]:
-        column, offset = (dtype.fields or {})[name][:2]
+        column, offset = fields_of[name][:2]
         known = -1 if column.shape else offset
         fields.append(Field(name, numpy_support.from_dtype(column.base), len(column.shape), known, len(table)))
         table += [offset, *column.shape]
@@ -141,13 +142,13 @@ _ADDRESSES = [("data", types.CPointer(types.uint8)), ("table", types.CPointer(ty
 
 
 @register_default(SizedRecord)
-class _RecordModel(StructModel):  # type: ignore[misc]
+class _RecordModel(StructModel):
     def __init__(self, manager: Any, kind: SizedRecord) -> None:
         super().__init__(manager, kind, _ADDRESSES)
 
 
 @register_default(SizedRecords)
-class _RecordsModel(StructModel):  # type: ignore[misc]
+class _RecordsModel(StructModel):
     def __init__(self, manager: Any, kind: SizedRecords) -> None:
         sizes = types.UniTuple(types.intp, kind.dimensions)
         super().__init__(manager, kind, [*_ADDRESSES, ("shape", sizes), ("strides", sizes)])
@@ -192,13 +193,13 @@ def _unbox_records(kind: SizedRecords, value: Any, c: Any) -> NativeValue:
 
 def _are_indices(kind: Any, dimensions: int) -> bool:
     """Return whether an argument of this type names one record."""
-    if isinstance(kind, types.BaseTuple):
-        return len(kind) == dimensions and all(isinstance(each, types.Integer) for each in kind)
+    if isinstance(kind, types.UniTuple):
+        return len(kind) == dimensions and isinstance(kind.dtype, types.Integer)
     return dimensions == 1 and isinstance(kind, types.Integer)
 
 
 @infer_global(operator.getitem)
-class _GetItem(AbstractTemplate):  # type: ignore[misc]
+class _GetItem(AbstractTemplate):
     def generic(self, args: Any, kws: Any) -> Any:
         records, index = args
         if isinstance(records, SizedRecords) and _are_indices(index, records.dimensions):
@@ -207,7 +208,7 @@ class _GetItem(AbstractTemplate):  # type: ignore[misc]
 
 
 @infer_global(operator.setitem)
-class _SetItem(AbstractTemplate):  # type: ignore[misc]
+class _SetItem(AbstractTemplate):
     def generic(self, args: Any, kws: Any) -> Any:
         records, index, value = args
         if isinstance(records, SizedRecords) and _are_indices(index, records.dimensions) and value == records.record:
@@ -219,11 +220,11 @@ class _SetItem(AbstractTemplate):  # type: ignore[misc]
 def _get_item(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     kind, index_kind = sig.args
     records, record = _parts(context, builder, kind, args[0]), _parts(context, builder, kind.record)
-    indices, kinds = [args[1]], [index_kind]
-    if isinstance(index_kind, types.BaseTuple):
-        indices, kinds = cgutils.unpack_tuple(builder, args[1]), list(index_kind)
+    indices, of = [args[1]], index_kind
+    if isinstance(index_kind, types.UniTuple):
+        indices, of = cgutils.unpack_tuple(builder, args[1]), index_kind.dtype
     record.data, record.table = records.data, records.table
-    for axis, (index, of) in enumerate(zip(indices, kinds, strict=True)):
+    for axis, index in enumerate(indices):
         place = context.cast(builder, index, of, types.intp)
         length, stride = (builder.extract_value(each, axis) for each in (records.shape, records.strides))
         from_end = builder.icmp_signed("<", place, context.get_constant(types.intp, 0))
@@ -243,10 +244,10 @@ def _set_item(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 @infer_getattr
-class _Fields(AttributeTemplate):  # type: ignore[misc]
+class _Fields(AttributeTemplate):
     key = SizedRecord
 
-    def generic_resolve(self, kind: SizedRecord, name: str) -> Any:
+    def generic_resolve(self, kind: SizedRecord, name: str) -> Any:  # type: ignore[override]
         field = kind.fields.get(name)
         return field and (kind.array(field) if field.dimensions else field.kind)
 

@@ -28,9 +28,8 @@ def kernel_functions(simulator: Simulator) -> Compiled:
     and all kernels.
     """
     functions = compile_functions(simulator)
-    if not (
-        is_sized(np.dtype(simulator.state_dtype)) and is_sized(getattr(simulator.parameters, "dtype", np.dtype(int)))
-    ):
+    dtypes = simulator.state_dtype, getattr(simulator.parameters, "dtype", None)
+    if not all(is_sized(np.dtype(each)) for each in dtypes):
         return functions
     arguments = _arguments(simulator)
     return Compiled(**{name: compiled_apart(f, arguments[name]) for name, f in functions._asdict().items()})

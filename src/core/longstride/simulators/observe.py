@@ -131,10 +131,10 @@ def build_mask_check(space: ActionSpace) -> Function:
 
 @njit(nogil=True)
 def _any_allowed(mask):  # type: ignore[no-untyped-def]
-    for i in range(len(mask)):
-        if mask[i]:
-            return True
-    return False
+    i = 0
+    while i < len(mask) and not mask[i]:
+        i += 1
+    return i < len(mask)
 
 
 @njit(nogil=True)
