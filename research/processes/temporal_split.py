@@ -8,7 +8,7 @@ import numpy as np
 from longstride.process.event_logs.event_log import EventLog
 from longstride.process.fidelity.log_distances import Events
 from longstride.process.kernel.parameters import build_parameters
-from longstride.process.mining.delays.play_logged import as_long_record, play_logged
+from longstride.process.mining.delays.play_logged import as_logged_record, play_logged
 from longstride.process.scenario.scenario import Scenario
 
 WEEK = 168 * 3600.0
@@ -59,7 +59,7 @@ class SimulatedLogs:
     def __init__(self, scenario: Scenario, activities: Sequence[str]) -> None:
         self._number = np.array([activities.index(name) for name in scenario.activities])
         self._parameters, self._sizes = build_parameters(scenario)
-        self._record = as_long_record(self._parameters)
+        self._record = as_logged_record(self._parameters)
         self._record["horizon"] = _LONGER * scenario.horizon.value
 
     def like(self, log: EventLog, seed: int) -> Events:

@@ -10,7 +10,7 @@ from oracles.process_play import scenario, service
 from longstride.process.event_logs.event_log import EventLog
 from longstride.process.kernel.parameters import build_parameters
 from longstride.process.mining.delays.clock import open_time_until
-from longstride.process.mining.delays.play_logged import as_long_record, play_logged
+from longstride.process.mining.delays.play_logged import as_logged_record, play_logged
 from longstride.process.scenario.scenario import Scenario
 
 SERVICE, DELAY = 6.0, 36.0
@@ -87,7 +87,7 @@ def shifts_of_eight_hours(load: float, cases: int, seed: int) -> Generated:
 def _played(made: Scenario, cases: int, seed: int, clock: np.ndarray) -> Generated:
     """Play a scenario whose activities follow one another; ``clock``, float64[168], tells what an open hour is."""
     parameters, sizes = build_parameters(made)
-    played = play_logged(as_long_record(parameters), parameters, sizes, seed, cases=cases)
+    played = play_logged(as_logged_record(parameters), parameters, sizes, seed, cases=cases)
     activity = parameters.node_target[played.node]
     queued, start = (open_time_until(clock, 3600.0 * times) for times in (played.queued, played.start))
     ends = np.zeros((cases, activity.max() + 1))

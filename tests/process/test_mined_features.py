@@ -9,7 +9,7 @@ from longstride.process.kernel.parameters import build_parameters
 from longstride.process.kernel.service_times import service_mean
 from longstride.process.mining.arrivals.mine_arrivals import gaps
 from longstride.process.mining.batches import find_batches
-from longstride.process.mining.delays.play_logged import as_long_record, play_logged
+from longstride.process.mining.delays.play_logged import as_logged_record, play_logged
 from longstride.process.mining.mine_scenario import mine_scenario
 from longstride.process.mining.rosters import mine_rosters
 from longstride.process.mining.working_hours import find_open_hours, worked_time
@@ -20,7 +20,7 @@ HOURS = {"full": [(9, 17)], "lunch": [(9, 12), (13, 17)]}
 def played(made, seed=3):
     """Return the log of an episode, by its finished events."""
     parameters, sizes = build_parameters(made)
-    events = play_logged(as_long_record(parameters), parameters, sizes, seed)
+    events = play_logged(as_logged_record(parameters), parameters, sizes, seed)
     done = events.end < made.horizon.value
     columns = parameters.node_target[events.node], events.resource, events.start, events.end
     return log_of(np.unique(events.case[done], return_inverse=True)[1], *(column[done] for column in columns))
@@ -158,7 +158,7 @@ def test_batches_are_mined_back_with_their_size_longest_time_and_service():
     assert any(note.startswith("Batches: a person does 5 tasks of a0 at a time, or fewer") for note in mined.notes)
     first, last = log.case_times()
     parameters, sizes = build_parameters(mined.scenario)
-    record = as_long_record(parameters)
+    record = as_logged_record(parameters)
     cycles = []
     for seed in range(5):
         events = play_logged(record, parameters, sizes, seed)

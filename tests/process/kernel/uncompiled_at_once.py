@@ -6,7 +6,6 @@ from oracles.process_play import FIFO, play, scenario, service
 
 from longstride.errors import UserError
 from longstride.process.changes.apply import apply_changes
-from longstride.process.changes.patch import without_people
 from longstride.process.changes.people import people_at_work
 from longstride.process.scenario.at_once import with_slots, without_slots
 from longstride.process.simulator import ProcessSimulator
@@ -73,8 +72,6 @@ def test_changes_of_people_are_those_of_whole_people():
     more = apply_changes(base.scenario, "people +1 R").scenario
     assert more.resources == ["R", "R 2"] and more.at_once == {"R": 3, "R 2": 3}
     assert completions(more) == [14.0, 14.5, 14.75, 14.8]
-    gone = without_people(ProcessSimulator(more), {"R"})
-    assert gone.parameters["on_duty_at_start"].sum() == 3
     fewer = apply_changes(more, "people -1 R 2").scenario
     assert completions(fewer) == completions(agent())
 

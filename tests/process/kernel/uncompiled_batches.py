@@ -5,7 +5,7 @@ import pytest
 from oracles.process_play import FIFO, RANDOM, bound_of, play, scenario, service
 
 from longstride.process.kernel.parameters import build_parameters
-from longstride.process.mining.delays.play_logged import as_long_record, play_logged
+from longstride.process.mining.delays.play_logged import as_logged_record, play_logged
 from longstride.process.simulator import ProcessSimulator
 
 
@@ -27,7 +27,7 @@ def ferry(times, size=3, longest=5.0, **changes):
 def starts(made, activity):
     """Return float64[cases], the start of an activity of each case in the order of arrival."""
     parameters, sizes = build_parameters(made)
-    played = play_logged(as_long_record(parameters), parameters, sizes, 1)
+    played = play_logged(as_logged_record(parameters), parameters, sizes, 1)
     mine = parameters.node_target[played.node] == made.activities.index(activity)
     return played.start[mine][np.argsort(played.case[mine], kind="stable")]
 

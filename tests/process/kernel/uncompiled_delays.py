@@ -6,7 +6,7 @@ from oracles.process_play import FIFO, RANDOM, SPT, bound_of, play, scenario, se
 
 from longstride.process.kernel.parameters import build_parameters
 from longstride.process.kernel.state import WAITING_FULL
-from longstride.process.mining.delays.play_logged import as_long_record, play_logged
+from longstride.process.mining.delays.play_logged import as_logged_record, play_logged
 from longstride.process.simulator import ProcessSimulator
 
 POLICIES = FIFO, SPT, RANDOM
@@ -59,12 +59,12 @@ def test_the_first_delay_of_a_case_is_the_same_to_the_bit_under_every_policy():
         queued[which] = episode.state.arrival_time[:100].copy(), episode.state.seed
     assert len({seed for _, seed in queued.values()}) == 1
     parameters, sizes = build_parameters(made)
-    first, second = (play_logged(as_long_record(parameters), parameters, sizes, 5, cases=100) for _ in range(2))
+    first, second = (play_logged(as_logged_record(parameters), parameters, sizes, 5, cases=100) for _ in range(2))
     fast = shop(flow={"task": "A"}, automatic=[], activities=["A", "B"], delay_clock=None)
     for entry in fast.service:
         if entry.mean:
             entry.mean /= 1000.0
-    other = play_logged(as_long_record(build_parameters(fast)[0]), build_parameters(fast)[0], sizes, 5, cases=100)
+    other = play_logged(as_logged_record(build_parameters(fast)[0]), build_parameters(fast)[0], sizes, 5, cases=100)
     rests = [played.queued[np.argsort(played.case)] for played in (first, second, other)]
     np.testing.assert_array_equal(rests[0], rests[1])
     np.testing.assert_array_equal(rests[0], rests[2])
@@ -120,7 +120,7 @@ def test_a_case_follows_its_order_and_its_delays():
         flow={"cases": [{"tasks": tasks}]},
     )
     parameters, sizes = build_parameters(made)
-    played = play_logged(as_long_record(parameters), parameters, sizes, 0, cases=1)
+    played = play_logged(as_logged_record(parameters), parameters, sizes, 0, cases=1)
     order = np.argsort(played.start)
     # A 7-8; B from 9 (its delay of 1 after 8) to 12; B from 18 (10 after 8) to 21; then A.
     assert played.start[order].tolist() == [7.0, 9.0, 18.0, 21.0]
@@ -128,14 +128,14 @@ def test_a_case_follows_its_order_and_its_delays():
     assert played.state.completion_time[0] == 22.0
 
 
-def test_a_state_with_more_rows_is_full_at_its_capacity():
+def test_a_state_is_full_at_its_capacity():
     made = shop(5.0, capacity={"waiting_tasks": 7}, delays=[])
     parameters, sizes = build_parameters(made)
-    state = play_logged(as_long_record(parameters), parameters, sizes, 0).state
+    state = play_logged(as_logged_record(parameters), parameters, sizes, 0).state
     assert (state.overflow, state.waiting, sizes.waiting) == (WAITING_FULL, 7, 7)
     parameters, sizes = build_parameters(shop(5.0))
-    state = play_logged(as_long_record(parameters), parameters, sizes._replace(timers=9), 0).state
-    assert (state.overflow, state.timers) == (WAITING_FULL, 10)  # the tenth is one too many
+    state = play_logged(as_logged_record(parameters), parameters, sizes._replace(timers=9), 0).state
+    assert (state.overflow, state.timers) == (WAITING_FULL, 9)  # the tenth is one too many
 
 
 def test_cases_are_drawn_by_their_weight():
@@ -147,7 +147,7 @@ def test_cases_are_drawn_by_their_weight():
         flow={"cases": cases},
     )
     parameters, sizes = build_parameters(made)
-    played = play_logged(as_long_record(parameters), parameters, sizes, 0)
+    played = play_logged(as_logged_record(parameters), parameters, sizes, 0)
     visits = np.bincount(np.bincount(played.case))
     assert len(visits) == 3 and visits[2] / visits[1:].sum() == pytest.approx(0.75, abs=0.05)
     assert sizes.expected_tasks == pytest.approx(sizes.expected_cases * 1.75)

@@ -8,7 +8,7 @@ from oracles.process_play import FIFO, RANDOM, bound_of, play, scenario, service
 
 from longstride.errors import UserError
 from longstride.process.kernel.parameters import build_parameters
-from longstride.process.mining.delays.play_logged import as_long_record, play_logged
+from longstride.process.mining.delays.play_logged import as_logged_record, play_logged
 from longstride.process.simulator import ProcessSimulator
 
 
@@ -27,7 +27,7 @@ def counter(times, priorities, **changes):
 def starts_and_priorities(made, seed=1):
     """Return float64[cases], the start of each case in the order of arrival, and int64[cases], its priority."""
     parameters, sizes = build_parameters(made)
-    played = play_logged(as_long_record(parameters), parameters, sizes, seed)
+    played = play_logged(as_logged_record(parameters), parameters, sizes, seed)
     order = np.argsort(played.case)
     return played.start[order], parameters.node_priority[played.node[order]]
 
@@ -75,7 +75,7 @@ def test_mean_waits_of_two_classes_are_those_of_cobham():
     parameters, sizes = build_parameters(made)
     waits = {0: [], 1: []}
     for seed in range(3):
-        played = play_logged(as_long_record(parameters), parameters, sizes, seed)
+        played = play_logged(as_logged_record(parameters), parameters, sizes, seed)
         for priority in waits:
             mine = parameters.node_priority[played.node] == priority
             waits[priority].append((played.start - played.queued)[mine].mean())

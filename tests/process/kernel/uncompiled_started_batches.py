@@ -9,7 +9,7 @@ from oracles.slow_batches import CHECK, CROSS, NEEDS, PAIRS, River
 
 from longstride.errors import UserError
 from longstride.process.kernel.parameters import build_parameters
-from longstride.process.mining.delays.play_logged import as_long_record, play_logged
+from longstride.process.mining.delays.play_logged import as_logged_record, play_logged
 from longstride.process.read_aims import with_batch_start
 from longstride.process.scenario_file import parse_scenario, scenario_content
 from longstride.process.simulator import ProcessSimulator
@@ -228,7 +228,7 @@ def test_the_logged_habits_begin_batches_as_in_the_log():
     starts = []
     for start in ("ready", "policy"):
         parameters, sizes = build_parameters(river(arrivals(1), start=start))
-        starts.append(play_logged(as_long_record(parameters), parameters, sizes, 1).start.tobytes())
+        starts.append(play_logged(as_logged_record(parameters), parameters, sizes, 1).start.tobytes())
     assert starts[0] == starts[1]
 
 

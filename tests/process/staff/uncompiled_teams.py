@@ -1,4 +1,4 @@
-"""Teams in the arrays of everybody against their own scenarios, to the bit; the search against all teams."""
+"""What a policy sees of a team against its own scenario, to the bit; the search against all teams."""
 
 import json
 import shlex
@@ -25,7 +25,7 @@ from longstride.process.simulator import ProcessSimulator
 from longstride.process.staff.moves import KINDS, make_space
 from longstride.process.staff.search import TeamSearch
 from longstride.process.staff.team_player import Acting, TeamPlayer
-from longstride.process.whatif.compare import Players, Sampling
+from longstride.process.whatif.compare import Sampling
 from longstride.training.evaluation.trained_policy import TrainedPolicy
 
 TWO_DAYS = Sampling(1, seed=3)
@@ -58,19 +58,8 @@ def shifts():
     return desk(working_hours=hours)
 
 
-def rosters():
-    """Return a desk whose people are on duty by chance, but for the additions: those have their own draws."""
-    certain = {name: [{"days": WEEK, "p": 1.0, "hours": ["04:00-20:00"]}] for name in PEOPLE}
-    return desk(rosters=certain, at_end_of_duty="pause")
-
-
 def abstract():
     return desk(time_unit="abstract")
-
-
-def in_batches():
-    """Return a desk whose policy begins the batches of those who decide."""
-    return desk(batches=[{"activity": "Decide", "size": 4, "longest": 6.0, "start": "policy"}])
 
 
 def some_teams(space):
@@ -92,27 +81,8 @@ def exact(player, team, play):
     return play(own)
 
 
-@pytest.mark.parametrize("made", [desk, shifts, rosters, abstract, in_batches])
-def test_a_team_plays_as_its_own_scenario_by_a_rule(made):
-    base = read_pair("cost_per_case,share_beyond_target", made()).on(made())
-    space = make_space(base, KINDS, 2, 1)
-    player, played = TeamPlayer(space, Acting(name="spt"), 1), 0
-
-    def play(own):
-        return Players(1).play("own", ProcessSimulator(own), None, ["spt"], TWO_DAYS).records["spt"]
-
-    for team in some_teams(space):
-        records = exact(player, team, play)
-        if records is not None:
-            played += 1
-            for mine, own in zip(player.play(team, TWO_DAYS), records, strict=True):
-                names = ("mean_cycle_time", "cost_per_case", "share_beyond_target", "decisions", "return")
-                assert [mine[n] for n in names] == pytest.approx([own[n] for n in names], rel=1e-12), space.words(team)
-    assert played >= 4
-
-
 @pytest.mark.parametrize("made", [shifts, abstract])
-def test_a_policy_sees_the_team_and_not_the_arrays(made):
+def test_a_policy_sees_a_team_with_the_costs_that_it_was_trained_with(made):
     process = made()
     base = read_pair("cost_per_case,mean_cycle_time", process).on(process)
     trained_on = base.model_copy(
@@ -138,21 +108,6 @@ def test_a_policy_sees_the_team_and_not_the_arrays(made):
             assert [r["decisions"] for r in mine] == [r["decisions"] for r in records]
             kinds.add(mine[0]["mean_cycle_time"])
     assert len(kinds) > 3, "teams differ"
-
-
-def test_what_is_enough_for_a_batch_follows_from_the_team():
-    made = in_batches()
-    space = make_space(read_pair("cost_per_case,mean_cycle_time", made).on(made), KINDS, 2, 1)
-    player, kinds = TeamPlayer(space, Acting(name="spt"), 1), set()
-    for team in some_teams(space):
-        try:
-            own = ProcessSimulator(player.scenario(team)).parameters["pair_enough"]
-        except UserError:
-            continue
-        everyone = player.simulator(team).parameters["pair_enough"]
-        assert np.isin(own, everyone).all(), space.words(team)
-        kinds.add(tuple(np.unique(own)))
-    assert len(kinds) > 1, "teams differ"
 
 
 def small_space():
@@ -239,9 +194,10 @@ def test_a_search_that_was_killed_plays_what_an_uninterrupted_one_plays(tmp_path
     assert {words: p.values for words, p in continued.items()} == {words: p.values for words, p in whole.items()}
 
 
-def test_the_mode_compares_teams_and_says_how_to_play_them(tmp_path, capsys):
+@pytest.mark.parametrize("changes", [{}, {"at_once": {"clerk 1": 2, "Eve's <b> expert": 3}}])
+def test_the_mode_compares_teams_and_says_how_to_play_them(changes, tmp_path, capsys):
     file, folder = tmp_path / "desk.json", tmp_path / "teams"
-    file.write_text(json.dumps(scenario_content(desk())))
+    file.write_text(json.dumps(scenario_content(desk(**changes))))
     flags = ["staff", str(file), "--policy", "fifo", "--no-retraining", "--more", "1", "--fewer", "1"]
     flags += ["--moves", "people", "--search-episodes", "1", "--evaluation-episodes", "3", "--simulation-threads", "1"]
     assert main([*flags, "--run-directory", str(folder)]) == 0

@@ -5,6 +5,7 @@ feasible actions into the trajectory itself, one step after another. Where there
 stops with :data:`LISTS_FULL` before the step; with more room it goes on there as if nothing had happened.
 """
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -24,6 +25,7 @@ from longstride.simulators.simulator import (
     Function,
     Simulator,
 )
+from longstride.simulators.spaces import Discrete
 
 
 def build_collect_listed(simulator: Simulator, spec: PolicySpec) -> Function:
@@ -91,14 +93,18 @@ def _build_read_list(describe: Function) -> Function:
     return read_list
 
 
-@cache
 def _build_choose(spec: PolicySpec) -> tuple[Function, int]:
-    """Compile the choice of an action, and return the values of its scratch.
+    """Compile the choice of an action, the same one for any number of actions; return the values of its scratch.
 
     Returns:
         ``choose(actor_params, summary, listed, uniform, workspace, scores, scratch) -> (place, log-probability)``:
         listed float32[n, F], uniform a number in [0, 1), or negative for the likeliest action.
     """
+    return _build_choose_from_any(replace(spec, action_space=Discrete(1), expected_actions=1.0))
+
+
+@cache
+def _build_choose_from_any(spec: PolicySpec) -> tuple[Function, int]:
     forward, (score, scratch_size) = build_forward(spec), build_scorer(spec)
 
     @njit(nogil=True)

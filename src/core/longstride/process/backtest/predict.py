@@ -13,7 +13,7 @@ from longstride.process.event_logs.event_log import EventLog
 from longstride.process.fidelity.base import logged_episode
 from longstride.process.fidelity.verdict import logged_shares
 from longstride.process.kernel.parameters import build_parameters
-from longstride.process.mining.delays.play_logged import as_long_record, play_logged
+from longstride.process.mining.delays.play_logged import as_logged_record, play_logged
 from longstride.process.mining.machines import without_machines
 from longstride.process.mining.mine_scenario import mine_scenario
 from longstride.process.resamples.interval import Effect, interval, log_error
@@ -65,7 +65,7 @@ class Playing:
 def figures_of(scenario: Scenario, since: float, seeds: Sequence[int]) -> Figures:
     """Return the figures of episodes under the logged habits, as a log of them would show them after a moment."""
     parameters, sizes = build_parameters(scenario)
-    record, rows = as_long_record(parameters), []
+    record, rows = as_logged_record(parameters), []
     weeks = max((scenario.horizon.value - since) * HOUR / WEEK, 1e-9)
     for seed in seeds:
         played = play_logged(record, parameters, sizes, seed)

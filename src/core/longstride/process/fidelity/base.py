@@ -17,7 +17,7 @@ from longstride.process.fidelity.log_distances import HOUR, Events
 from longstride.process.fidelity.verdict import Shares, logged_shares
 from longstride.process.kernel.metrics import duty_so_far
 from longstride.process.kernel.parameters import build_parameters
-from longstride.process.mining.delays.play_logged import PlayedEvents, as_long_record, play_logged
+from longstride.process.mining.delays.play_logged import PlayedEvents, as_logged_record, play_logged
 from longstride.process.mining.machines import without_machines
 from longstride.process.mining.mine_services import some
 from longstride.process.mining.rosters import several_after_duty
@@ -203,7 +203,7 @@ def compare_base(scenario: Scenario, seed: int = 0) -> Base | None:
     if scenario.logged is None:
         return None
     parameters, sizes = build_parameters(scenario)
-    record = as_long_record(parameters)
+    record = as_logged_record(parameters)
     cycles, shares, utilisation = [], [], []
     for episode in range(_EPISODES):
         played = play_logged(record, parameters, sizes, int(stream(seed, "base", episode).integers(2**31)))

@@ -20,7 +20,7 @@ from longstride.process.fidelity.verdict import (
 )
 from longstride.process.kernel.metrics import duty_so_far
 from longstride.process.kernel.parameters import build_parameters
-from longstride.process.mining.delays.play_logged import as_long_record, play_logged
+from longstride.process.mining.delays.play_logged import as_logged_record, play_logged
 from longstride.process.mining.machines import without_machines
 from longstride.process.mining.working_hours import HOUR, worked_time
 from longstride.process.scenario.nodes import TASK
@@ -146,7 +146,7 @@ def _verdict(log: EventLog, scenario: Scenario, played: _Episodes, figures: Fide
 def _play(simulator: ProcessSimulator, episodes: int, seed: int) -> _Episodes:
     """Play episodes under the logged habits."""
     hour, (parameters, sizes) = simulator.scenario.hour, build_parameters(simulator.scenario)
-    record = as_long_record(parameters)
+    record = as_logged_record(parameters)
     arrived, still_open, busy, cycle_times, messages, on_duty = [], [], [], [], [], []
     shares, by_activity = [], []
     for episode in range(episodes):

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from longstride.process.changes.alike import same_sizes
 from longstride.process.front.points import Point
 from longstride.process.front.source import Run
 from longstride.process.read_aims import changed
@@ -62,7 +61,7 @@ class RunPlayer:
         """
         own = self._run.simulator
         aims = {"objective": own.scenario.aims.objective, "main_metric": None}
-        _, simulator = same_sizes([own, ProcessSimulator(changed(scenario, aims), own.prior)])
+        simulator = ProcessSimulator(changed(scenario, aims), own.prior)
         if reason := why_not(self._run.policy.spec, own, simulator):
             return [], reason
         result = self._players.play(name, simulator, self._run.policy, [], sampling, streams, say)

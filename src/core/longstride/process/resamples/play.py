@@ -19,7 +19,7 @@ from longstride.process.changes.apply import apply_changes
 from longstride.process.event_logs.event_log import EventLog
 from longstride.process.event_logs.resample import resample_weeks, weeks_of
 from longstride.process.kernel.parameters import build_parameters
-from longstride.process.mining.delays.play_logged import as_long_record, play_logged
+from longstride.process.mining.delays.play_logged import as_logged_record, play_logged
 from longstride.process.mining.mine_scenario import mine_scenario
 from longstride.process.resamples.interval import Effect, LogError, bias_of_mining, effect_of, log_error
 from longstride.process.resamples.simulated_log import simulated_log
@@ -159,7 +159,7 @@ def _effects(resampling: Resampling, scenario: Scenario, number: int) -> dict[st
 def mean_cycle_times(scenario: Scenario, seeds: Sequence[int], routing: Routing | None = None) -> np.ndarray:
     """Return float64[seeds], mean cycle times under the logged habits; open cases count with their age, none as 0."""
     parameters, sizes = build_parameters(scenario, routing)
-    record, means = as_long_record(parameters), []
+    record, means = as_logged_record(parameters), []
     for seed in seeds:
         state = play_logged(record, parameters, sizes, seed).state
         done, began = state.completion_time[: state.arrived], state.arrival_time[: state.arrived]

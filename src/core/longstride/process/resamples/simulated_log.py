@@ -8,7 +8,7 @@ from longstride.process.event_logs.event_log import EventLog, compact
 from longstride.process.event_logs.pauses import no_pauses
 from longstride.process.event_logs.reading.collect import Coded
 from longstride.process.kernel.parameters import build_parameters
-from longstride.process.mining.delays.play_logged import as_long_record, play_logged
+from longstride.process.mining.delays.play_logged import as_logged_record, play_logged
 from longstride.process.scenario.scenario import Scenario
 
 _HOUR = 3600.0
@@ -22,7 +22,7 @@ def simulated_log(scenario: Scenario, log: EventLog, seed: int) -> EventLog:
     Like the log it has no events of cases that wait for their first start, unless the log records arrivals.
     """
     parameters, sizes = build_parameters(scenario)
-    record = as_long_record(parameters)
+    record = as_logged_record(parameters)
     record["horizon"] = _LONGER * scenario.horizon.value
     begin = float(log.clock_start.min()) / _HOUR
     played = play_logged(record, parameters, sizes, seed, begin=begin, cases=len(log.cases))

@@ -159,11 +159,6 @@ def _staffing(options: StaffOptions, call: Call) -> Staffing:
             "cannot play other teams; train one with --policy-network pointer, or leave the flag out to train it here."
         )
     process = process_of("staff", settings, options.process, run, say)
-    if process.at_once:
-        raise UserError(
-            f"{next(iter(process.at_once))!r} does several tasks at once (at_once of the scenario), which --mode staff "
-            "cannot plan; compare a few teams with --mode whatif --change 'people +1 ...' instead."
-        )
     pair = read_pair(options.metrics or (_WITH_TARGET if process.aims.target else DEFAULT), process)
     if process.aims.costs:
         process = changed(process, {"costs": process.aims.costs.model_copy(update={"paid": "on duty"})})

@@ -4,10 +4,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import Any
 
 from longstride.policies.make_spec import spec_on
-from longstride.process.changes.alike import same_sizes
 from longstride.process.kernel.policy_prior import RULE
 from longstride.process.resamples.interval import LogError, effect_of, interval
 from longstride.process.scenario.scenario import Scenario
@@ -76,7 +74,7 @@ def play_variants(
     Raises:
         UserError: Numba cannot compile a simulator.
     """
-    simulators = same_sizes([ProcessSimulator(variant.scenario, prior) for variant in variants])
+    simulators = [ProcessSimulator(variant.scenario, prior) for variant in variants]
     own, players, played = simulators[0], Players(sampling.threads), []
     for variant, simulator in zip(variants, simulators, strict=True):
         reason = why_not(trained.spec, own, simulator) if trained else ""
@@ -87,10 +85,10 @@ def play_variants(
 
 
 class Players:
-    """Players of one policy, and of heuristics, on several scenarios; those with the same arrays share a kernel."""
+    """Players of one policy, and of heuristics, on several scenarios."""
 
     def __init__(self, threads: int) -> None:
-        self._threads, self._players = threads, dict[tuple[Any, ...], CompiledPlayer]()
+        self._threads = threads
 
     def play(
         self,
@@ -108,15 +106,11 @@ class Players:
             UserError: Numba cannot compile the simulator.
         """
         plays = replace(trained, spec=spec_on(trained.spec, simulator)) if trained else None
-        arrays = simulator.parameters.dtype, simulator.state_dtype, simulator.observation_size
-        kind = *arrays, simulator.max_steps, tuple(simulator.heuristics), plays is None  # all constants of a kernel
-        if kind not in self._players:
-            self._players[kind] = CompiledPlayer(simulator, plays.spec if plays else None, self._threads)
+        player = CompiledPlayer(simulator, plays.spec if plays else None, self._threads)
         result = Evaluation(sampling.episodes, seed=sampling.seed)
         for name in [*([TRAINED] if plays else []), *(n for n in names if n in simulator.heuristics)]:
             progress(f"  playing {name} on {title!r}")
             params = plays.actor_params if plays and name == TRAINED else None
-            player = self._players[kind].on(simulator)
             result.records[name], messages = player.play(name, params, sampling.episodes, sampling.seed, streams)
             result.messages += [f"{title}: {message}" for message in messages[:1]]
         return result

@@ -8,13 +8,13 @@ comparison shows.
 
 import math
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
 from longstride.errors import UserError
-from longstride.process.changes.patch import with_arrivals, without_people
 from longstride.process.changes.people import add_people, group_of, groups, is_at_work
 from longstride.process.scenario.at_once import without_slots
 from longstride.process.scenario.scenario import Scenario
@@ -85,10 +85,8 @@ def equivalent_people(
     group = _group_that_helps(simulator, heuristic, sampling, tried)
     if group is None:
         return None
-    more, added = _with_more(scenario, group, _MOST_MORE)
-    player = CompiledPlayer(more, None, sampling.threads)
     tries = (
-        (float(count), _play(player.on(without_people(more, added[count:])), heuristic, sampling))
+        (float(count), _play(_with_more(scenario, group, count), heuristic, sampling))
         for count in range(_MOST_MORE + 1)
     )
     equivalent = _equivalent(group_of(group[0]) if len(group) > 1 else group[0], simulator.main_metric, tries, policy)
@@ -105,15 +103,12 @@ def equivalent_arrivals(
     """
     if simulator.scenario.arrivals.times is not None:
         return None
-    player = CompiledPlayer(simulator, None, sampling.threads)
-    tries = (
-        (share, _play(player.on(with_arrivals(simulator, 1.0 - share)), heuristic, sampling))
-        for share in (0.0, *_FEWER)
-    )
+    tries = ((share, _play(_with_arrivals(simulator, 1.0 - share), heuristic, sampling)) for share in (0.0, *_FEWER))
     return _equivalent("arrivals", simulator.main_metric, tries, policy)
 
 
-def _play(player: CompiledPlayer, heuristic: str, sampling: Sampling, streams: str = "evaluation") -> Records:
+def _play(simulator: ProcessSimulator, heuristic: str, sampling: Sampling, streams: str = "evaluation") -> Records:
+    player = CompiledPlayer(simulator, None, sampling.threads)
     return player.play(heuristic, None, sampling.episodes, sampling.seed, streams)[0]
 
 
@@ -144,12 +139,20 @@ def crossing(amounts: Sequence[float], values: Sequence[float]) -> float | None:
     return None
 
 
-def _with_more(scenario: Scenario, members: Sequence[str], count: int) -> tuple[ProcessSimulator, list[str]]:
-    """Return a simulator with ``count`` more people like the typical one of a group, and their names."""
+def _with_more(scenario: Scenario, members: Sequence[str], count: int) -> ProcessSimulator:
+    """Return a simulator with ``count`` more people like the typical one of a group."""
     content = scenario_content(scenario)
-    add_people(content, scenario, members, count)
-    more = parse_scenario(content, "the scenario with more people")
-    return ProcessSimulator(more), more.resources[len(scenario.resources) :]
+    if count:
+        add_people(content, scenario, members, count)
+    return ProcessSimulator(parse_scenario(content, "the scenario with more people"))
+
+
+def _with_arrivals(simulator: ProcessSimulator, factor: float) -> ProcessSimulator:
+    """Return a copy of a simulator with another rate of arrivals, at most the present one: ``factor`` in (0, 1]."""
+    changed = copy(simulator)
+    changed.parameters = simulator.parameters.copy()
+    changed.parameters["arrival_rates"] *= factor
+    return changed
 
 
 def _group_that_helps(
@@ -157,19 +160,15 @@ def _group_that_helps(
 ) -> list[str] | None:
     """Return the group of which one more person improves a heuristic most, on separate random streams."""
     scenario, pilot = without_slots(simulator.scenario), replace(sampling, episodes=_PILOT_EPISODES)
-    content = scenario_content(scenario)
-    for members in tried:
-        add_people(content, scenario, members, 1)
+
     try:
-        everyone = parse_scenario(content, "the scenario with one more of each")
+        with_one = [_with_more(scenario, members, 1) for members in tried]
     except UserError:
         return None
-    more, added = ProcessSimulator(everyone), everyone.resources[len(scenario.resources) :]
-    player = CompiledPlayer(more, None, sampling.threads)
 
-    def cost(name: str) -> float:
-        records = _play(player.on(without_people(more, set(added) - {name})), heuristic, pilot, _PILOT)
+    def cost(number: int) -> float:
+        records = _play(with_one[number], heuristic, pilot, _PILOT)
         values = [r[simulator.main_metric] for r in records if simulator.main_metric in r]
         return fmean(values) if values else math.inf
 
-    return tried[min(range(len(added)), key=lambda i: cost(added[i]))]
+    return tried[min(range(len(tried)), key=cost)]

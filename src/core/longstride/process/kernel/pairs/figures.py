@@ -42,9 +42,7 @@ def pair_figures(p: Parameters, routing: Routing, on_duty: float = 1.0) -> dict[
     ``activity_share`` float64[A], the mean service time over the number of able people; ``able`` float64[A], that
     number; ``skills`` float64[R], the number of pairs of each resource; ``people`` float64, R; ``resource_pairs``
     int64[P], the pairs by resource, those of resource r from ``resource_first[r]`` on; and ``pair_enough`` float64[P],
-    :func:`longstride.process.kernel.pairs.batches.enough_tasks`, for people on duty a share of the time. The numbers
-    are fields, and not read from the sizes of arrays, because arrays may hold people who do not exist
-    (``process/staff/team_player.py``).
+    :func:`longstride.process.kernel.pairs.batches.enough_tasks`, for people on duty a share of the time.
     """
     slower, own, ahead = fixed_figures(p, routing)
     counts = np.bincount(p.pair_activity, minlength=len(p.activity_pairs) - 1)

@@ -16,7 +16,7 @@ import numpy as np
 
 from longstride.process.kernel.parameters import build_parameters
 from longstride.process.mining.delays.clock import open_time_until
-from longstride.process.mining.delays.play_logged import PlayedEvents, as_long_record, play_logged
+from longstride.process.mining.delays.play_logged import PlayedEvents, as_logged_record, play_logged
 from longstride.process.scenario.nodes import TASK
 from longstride.process.scenario.scenario import Scenario
 
@@ -66,7 +66,7 @@ class DelayCalibration:
     def __init__(self, scenario: Scenario, times: LoggedTimes, events: np.ndarray, weights: np.ndarray) -> None:
         self._times, self._weights = times, weights
         self._parameters, self._sizes = build_parameters(scenario)
-        self._record = as_long_record(self._parameters)
+        self._record = as_logged_record(self._parameters)
         self._record["horizon"] = _LONGEST * scenario.horizon.value
         kinds = self._parameters.node_kind
         self._tasks = np.flatnonzero(kinds == TASK)

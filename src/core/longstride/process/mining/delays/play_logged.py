@@ -14,16 +14,10 @@ from longstride.process.kernel.heuristics import NO_CASE
 from longstride.process.kernel.parameters import Parameters, as_record
 from longstride.process.kernel.queues import FLUSH, ahead_by_priority
 from longstride.process.kernel.record_sizes import Sizes
-from longstride.process.kernel.state import NONE, WAITING_FULL, state_dtype
+from longstride.process.kernel.state import NONE, state_dtype
 from longstride.process.kernel.timers import draw_automatic, is_automatic
-from longstride.process.scenario.scenario import HOURS_PER_WEEK
 
 _TRIES = 8
-_ROWS, _DEPTH = 4096, 64
-"""Fewest rows of arrays and of the stack, so that all small logs of as many people and activities share a kernel."""
-
-_AS_LONG_AS_THEY_ARE = {"join_size", "arrival_gaps", "clock_upto"}
-"""Fields whose length says something; the arrival rates get all hours of a week, as those of one that has them."""
 
 _MOST_FACTOR = 4
 """Most events of an episode that are recorded, as a multiple of the expected number."""
@@ -41,14 +35,9 @@ class PlayedEvents(NamedTuple):
     state: Any  # state record at the end
 
 
-def as_long_record(parameters: Parameters) -> np.ndarray:
-    """Return parameters as a record of one of few layouts, so that logs of one process share a compiled kernel.
-
-    Batches begin as in the log, which no policy decides.
-    """
-    parameters = parameters._replace(starts_batches=0, batch_by_policy=np.zeros_like(parameters.batch_by_policy))
-    fields: dict[str, Any] = {name: _longer(name, value) for name, value in parameters._asdict().items()}
-    return as_record(Parameters(**fields))
+def as_logged_record(parameters: Parameters) -> np.ndarray:
+    """Return parameters as a record for :func:`play_logged`: batches begin as in the log, which no policy decides."""
+    return as_record(parameters._replace(starts_batches=0, batch_by_policy=np.zeros_like(parameters.batch_by_policy)))
 
 
 def play_logged(
@@ -57,60 +46,30 @@ def play_logged(
     """Play an episode under the logged habits.
 
     Args:
-        record: parameters as :func:`as_long_record` returns them.
+        record: parameters as :func:`as_logged_record` returns them.
         parameters: the same, for the sizes of the state.
         sizes: sizes of the state.
         seed: seed of the episode.
         begin: time before which no case arrives.
         cases: number of cases, all of which are finished; None for the cases up to the horizon.
     """
-    state = np.zeros(1, _long_state(record[0], parameters, sizes)).view(np.recarray)
+    state = np.zeros(1, state_dtype(parameters, sizes)).view(np.recarray)
     most = int(_MOST_FACTOR * sizes.expected_tasks) + 1000
     indices, times = np.empty((most, 3), np.int64), np.empty((most, 3))
     limit = sizes.cases if cases is None else min(cases, sizes.cases)
     state[0]["seed"] = np.uint64(np.random.default_rng(seed).integers(2**53))
-    _compiled = cached(_play)
-    room = sizes.waiting, sizes.timers
-    count = _compiled(
-        state, record[0], np.random.default_rng([seed, 1]), indices, times, begin, limit, cases is not None, room
-    )
+    rng = np.random.default_rng([seed, 1])
+    count = cached(_play)(state, record[0], rng, indices, times, begin, limit, cases is not None)
     case, node, resource = indices[:count].T
     queued, start, end = times[:count].T
     return PlayedEvents(case, node, resource, queued, start, end, state[0])
 
 
-def _long_state(p: Any, parameters: Parameters, sizes: Sizes) -> np.dtype:
-    """Return the dtype of a state with more rows, always with those for delays and batches."""
-    timers = max(sizes.timers, sizes.waiting)
-    cases, waiting, timers = (_rows(count, _ROWS) for count in (sizes.cases, sizes.waiting, timers))
-    room = sizes._replace(cases=cases, waiting=waiting, timers=timers, depth=_rows(sizes.depth, _DEPTH))
-    return state_dtype(parameters._replace(pair_mean=p["pair_mean"], has_delays=1, has_batches=1), room)
-
-
-def _longer(name: str, value: np.ndarray) -> np.ndarray:
-    """Return a field's value with more rows: times of arrivals that never come, or zeros that are not read."""
-    if np.ndim(value) == 0 or name in _AS_LONG_AS_THEY_ARE:
-        return value
-    rows = HOURS_PER_WEEK if name == "arrival_rates" else _rows(len(value), _ROWS)
-    longer = np.full((rows, *value.shape[1:]), math.inf if name == "arrival_times" else 0, value.dtype)
-    longer[: len(value)] = value
-    return longer
-
-
-def _rows(count: int, least: int) -> int:
-    """Return the next power of two, or the least number."""
-    return max(least, 1 << (count - 1).bit_length())
-
-
 @njit(nogil=True)
-def _play(states, p, rng, indices, times, begin, cases, finish, room):  # type: ignore[no-untyped-def]
-    """Fill indices (case, node, resource) and times (queued, start, end) of the events; return their number.
-
-    ``room`` are the most waiting tasks and timers, for which the state may have more rows.
-    """
+def _play(states, p, rng, indices, times, begin, cases, finish):  # type: ignore[no-untyped-def]
+    """Fill indices (case, node, resource) and times (queued, start, end) of the events; return their number."""
     state, count = states[0], 0
     clear(state, p)
-    state.slot_next[room[0] - 1] = len(state.slot_next)
     if begin > 0.0:
         state.next_arrival = begin
         draw_arrival(state, p)
@@ -126,8 +85,6 @@ def _play(states, p, rng, indices, times, begin, cases, finish, room):  # type: 
             times[count] = began, began, due
             count += 1
         process_event(state, p)
-        if state.timers > room[1]:
-            state.overflow, state.ended = WAITING_FULL, 1
         while state.ended == 0 and feasible(state, p) and count + 1 < len(indices):
             pair = choose_logged(state, p, rng)
             slot, r = state.queue_head[p.pair_activity[pair]], p.pair_resource[pair]
