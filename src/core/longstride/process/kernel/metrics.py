@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from longstride.jit_cache.cache import cached
 from longstride.process.kernel.aims import quantities
 from longstride.process.kernel.aims.quantities import note_case
 from longstride.process.kernel.arrivals import draw_arrival
@@ -117,6 +118,7 @@ def lower_bound(state: Any, p: Parameters, metrics: Any) -> None:
     summarise_cycle_times(state, p, metrics)
 
 
+@cached
 @njit(nogil=True)
 def run_unhindered(state, p):  # type: ignore[no-untyped-def]
     """Simulate the episode of a state's seed with as many copies of each resource as needed."""

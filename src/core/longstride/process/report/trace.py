@@ -4,6 +4,7 @@ The actions of the episode are played again, which takes a fraction of a second.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,9 +16,10 @@ from longstride.process.kernel.counter_rng import advance, uniform
 from longstride.process.kernel.duty import duty_stretches, pause_until_done
 from longstride.process.simulator import ProcessSimulator
 from longstride.seeding import stream
+from longstride.simulators.compile import kernel_functions
 from longstride.simulators.compile_errors import naming_the_episode
 from longstride.simulators.hooks import PlayedEpisode
-from longstride.simulators.simulator import Function, compiled, metrics_of, new_state
+from longstride.simulators.simulator import Function, metrics_of, new_state
 
 _STEP = np.dtype(
     [
@@ -63,7 +65,8 @@ def trace_of(simulator: ProcessSimulator, actions: np.ndarray, seed: int, stream
     """
     p, states = simulator.parameters, new_state(simulator)
     steps = np.zeros(len(actions), _STEP).view(np.recarray)
-    replay = cached(_build_replay())
+    functions = kernel_functions(simulator)
+    replay = cached(_build_replay(functions.reset, functions.step))
     with naming_the_episode(simulator, f"{episode}, played again"):
         replay(states, p, stream(seed, streams, episode), actions, steps)
     state, given = states[0], steps["pair"] >= 0
@@ -94,13 +97,12 @@ def _fields(**kinds: Any) -> np.dtype:
     return np.dtype(list(kinds.items()))
 
 
-def _build_replay() -> Function:
-    step = compiled(ProcessSimulator.step)
-
+@cache
+def _build_replay(reset: Function, step: Function) -> Function:
     @njit(nogil=True)
     def replay(states, p, rng, actions, steps):  # type: ignore[no-untyped-def]
         state = states[0]
-        dynamics.start(state, p, rng)
+        reset(state, p, rng)
         for t in range(len(actions)):
             row, pair = steps[t], actions[t]
             row.time, row.pair, row.waiting = state.time, -1, state.waiting

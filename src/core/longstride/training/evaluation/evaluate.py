@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from longstride.errors import UserError
+from longstride.jit_cache.cache import cached
 from longstride.policies.spec import PolicySpec
 from longstride.seeding import stream
 from longstride.simulators.compile_errors import naming_the_episode
@@ -150,7 +151,7 @@ def _interval(values: Sequence[Any]) -> dict[str, Any]:
 
 
 def _bound(simulator: Simulator, name: str, bound: Function, episodes: int, seed: int) -> Records:
-    reset, states, records = compile_functions(simulator).reset, new_state(simulator), []
+    reset, states, records = cached(compile_functions(simulator).reset), new_state(simulator), []
     for episode in range(episodes):
         with naming_the_episode(simulator, f"{episode} of a bound"):
             reset(states[0], simulator.parameters, stream(seed, "evaluation", episode))
