@@ -1,6 +1,7 @@
 """Seconds from `--mode train` to its first decision: with kernels still to compile, and with kernels on disk.
 
-Each start is a fresh process; without kernels their folder is new and empty. Wall time from the process's beginning,
+Each start is a fresh process; without kernels their folder is new and empty. The process simulator also starts with the
+kernels of the loan desk on disk and a log of other people and activities. Wall time from the process's beginning,
 imports included; CPU time of the process, without that of the second one which compiles ahead. Files of Python and of
 the libraries are in the system's cache, as on any machine that has started Python before.
 Usage: python benchmarks/start.py [--repeats 3] [--simulators process cartpole] [--cores 0 1] [--json FILE]
@@ -35,6 +36,12 @@ sys.exit(main())
 """
 """Trains up to the first decision."""
 
+LOG = ROOT / "src" / "core" / "longstride" / "process" / "logs" / "loan_desk_sample.csv"
+STARTS: dict[str, dict[str, list[str]]] = {
+    "process": {"to compile": [], "on disk": [], "of another process": ["--event-log", str(LOG)]}
+}
+"""Kernels that a start finds, and flags of it; each start finds those of the one before."""
+
 
 def main() -> None:
     """Measure and print."""
@@ -49,8 +56,9 @@ def main() -> None:
     found = {}
     print("| simulator | kernels | seconds to the first decision (each) | CPU seconds |\n|---|---|---|---|")
     for simulator in options.simulators:
-        pairs = [cold_and_warm(simulator) for _ in range(options.repeats)]
-        for kernels, runs in zip(("to compile", "on disk"), zip(*pairs, strict=True), strict=True):
+        kinds = STARTS.get(simulator, {"to compile": [], "on disk": []})
+        repeats = [each_start(simulator, list(kinds.values())) for _ in range(options.repeats)]
+        for kernels, runs in zip(kinds, zip(*repeats, strict=True), strict=True):
             wall, cpu = zip(*runs, strict=True)
             found[f"{simulator}, {kernels}"] = {"wall": wall, "cpu": cpu}
             each = ", ".join(f"{seconds:.1f}" for seconds in wall)
@@ -62,17 +70,18 @@ def main() -> None:
         options.json.write_text(json.dumps(found, indent=1) + "\n")
 
 
-def cold_and_warm(simulator: str) -> list[tuple[float, float]]:
-    """Return wall and CPU seconds of a start without kernels, and of the next one with them."""
+def each_start(simulator: str, kinds: list[list[str]]) -> list[tuple[float, float]]:
+    """Return wall and CPU seconds of starts with some flags, the first one without kernels."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "LONGSTRIDE_KERNEL_CACHE": str(Path(folder) / "kernels")}
-        return [start(simulator, Path(folder) / name, environment) for name in ("cold", "warm")]
+        return [start(simulator, Path(folder) / str(i), environment, more) for i, more in enumerate(kinds)]
 
 
-def start(simulator: str, directory: Path, environment: dict[str, str]) -> tuple[float, float]:
+def start(simulator: str, directory: Path, environment: dict[str, str], more: list[str]) -> tuple[float, float]:
     """Return wall and CPU seconds of a start."""
     program = STARTED.format(source=str(ROOT / "src" / "core"))
     arguments = ["--mode", "train", "--simulator", simulator, "--training-episodes", "2", "--run-directory", directory]
+    arguments += more
     done = subprocess.run(
         [sys.executable, "-c", program, *map(str, arguments)], env=environment, cwd=ROOT, capture_output=True, text=True
     )
