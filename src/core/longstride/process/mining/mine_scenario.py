@@ -4,6 +4,7 @@ A is the number of activities of the log. Functions that return notes return the
 decisions.
 """
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,9 +15,11 @@ from longstride.process.event_logs.event_log import EventLog
 from longstride.process.event_logs.grouping import rows_by
 from longstride.process.mining.arrivals.mine_arrivals import mine_arrivals
 from longstride.process.mining.arrivals.unseen import unseen_waits
-from longstride.process.mining.batches import find_batches
+from longstride.process.mining.batches import Batches, find_batches
+from longstride.process.mining.case_order import order_cases
 from longstride.process.mining.classes.split import pooled_services
 from longstride.process.mining.data_warnings import giant_case
+from longstride.process.mining.delays.service_order import find_order, keys_of_order
 from longstride.process.mining.external_delays import EXTERNAL_STEPS, mine_external_delays
 from longstride.process.mining.machines import split_jobs, without_machines
 from longstride.process.mining.mine_services import (
@@ -82,8 +85,9 @@ def mine_scenario(
     pairs, notes = choose_pairs(log, automatic)
     batches = find_batches(log)
     whole = work._replace(hours=batches.whole(log, work.hours))
-    services, service_notes = mine_services(log, whole, pairs)
-    services = pooled_services(log, whole, automatic, services)
+    log, values, plain, order_notes = _order(log, batches, whole)
+    services, service_notes = mine_services(log, plain, pairs)
+    services = pooled_services(log, plain, automatic, services)
     at_once, notes_at_once = _at_once(log, work, services)
     unseen = unseen_waits(log, work.own_hours)
     arrival_data, arrival_notes = mine_arrivals(log, arrivals, unseen.waited)
@@ -100,6 +104,7 @@ def mine_scenario(
         "service": services,
         **batches.keys(log),
         "at_once": at_once,
+        **values,
     }
     if automatic.any():
         rows = rows_by(log.activity, len(log.activities))
@@ -110,9 +115,19 @@ def mine_scenario(
     source = f"the scenario learned from {log.source}"
     external, external_notes = mine_external_delays(log, whole, batches, data, source, calibrate, steps)
     steps.next("check of the scenario")
-    notes += [*service_notes, *notes_at_once, *batches.notes(log), *arrival_notes, *unseen.notes, *external_notes]
+    notes += [*service_notes, *notes_at_once, *batches.notes(log), *arrival_notes, *unseen.notes, *order_notes]
+    notes += external_notes
     before = [*log.notes, *(log.classes.notes if log.classes else ()), *machine_notes, *job_notes]
     return MinedScenario(parse_scenario(data | external, source), [*before, *_notes_on_time(log, work), *notes])
+
+
+def _order(log: EventLog, batches: Batches, work: WorkedTime) -> tuple[EventLog, dict[str, Any], WorkedTime, list[str]]:
+    """Return a log with a column only if tasks are served by it, that part of the scenario, times without it, notes."""
+    order = find_order(log, batches.ready(log, order_cases(log))) if log.column else None
+    if order is None:
+        return replace(log, column=None), {}, work, []
+    values, hours, notes = keys_of_order(log, order, work.hours)
+    return log, values, work._replace(hours=hours), notes
 
 
 def _require_small_cases(log: EventLog) -> None:

@@ -1,0 +1,213 @@
+"""Order of service by a column of the log, such as an amount: the largest or the smallest value comes first.
+
+The choices of people between waiting tasks show it, as in ``priorities.py``. A column counts if few choices of an
+activity contradict its order, and if it predicts choices that were kept back better than the order of waiting and than
+two classes of cases. A column that grows with time, such as a due date, cannot be drawn with a case, so it is
+only named.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from longstride.process.event_logs.case_classes import CaseColumn
+from longstride.process.event_logs.event_log import EventLog
+from longstride.process.event_logs.reading.attributes import Attribute
+from longstride.process.mining.case_order import CaseOrder, order_cases
+from longstride.process.mining.delays.priorities import (
+    CLEAN,
+    EVIDENCE,
+    FEWEST,
+    Choices,
+    choices_of,
+    clean_choices,
+    gain_of_classes,
+    halves_of,
+)
+from longstride.process.mining.mine_services import some
+from longstride.process.scenario.case_values import places_of, work_factor
+from longstride.text import percent
+
+_KNOWN = 0.95
+"""Share of the cases that must have a value."""
+
+_GROWS, _FOLLOWS = 0.8, 0.95
+"""Rank correlations with arrivals from which a column is a date, and with cycle times from which it is a result."""
+
+_FACTORS, _SURE = 11, 5.0
+"""Factors of an activity's work, and standard errors from which its work depends on the value."""
+
+_SHORTEST, _LEAST = 1.0 / 3600.0, 0.02
+
+
+class ServiceOrder(NamedTuple):
+    """An order of service by a column."""
+
+    largest: bool  # whether the largest value comes first
+    activities: list[int]
+    gain: float  # of the log-likelihood of choices that were kept back, over the order of waiting
+    right: int  # choices of these activities that follow the order
+    in_turn: int  # choices that follow the order of waiting
+    choices: int  # all of them
+
+
+def with_column(log: EventLog, read: Callable[[], Sequence[Attribute]]) -> EventLog:
+    """Return a log with the column by which its tasks are served, if there is one; a date is named in a note instead.
+
+    ``read`` returns the log's attributes; it is called if enough choices are against the order of waiting.
+    """
+    cases = order_cases(log)
+    choices = choices_of(log, cases)
+    if choices.overtook.sum() < FEWEST:
+        return log
+    first, last = log.case_times()
+    best: tuple[float, bool, CaseColumn, ServiceOrder] | None = None
+    for attribute in read():
+        values = _numbers([attribute.values.get(name, "") for name in log.cases]) if attribute.is_constant else None
+        if values is None or abs(_correlation(values, last - first)) > _FOLLOWS:
+            continue
+        column = CaseColumn(attribute.name, values)
+        found = find_order(replace(log, column=column), cases)
+        if found and (best is None or found.gain > best[0]):
+            best = found.gain, abs(_correlation(values, first)) > _GROWS, column, found
+    if best is None:
+        return log
+    _, grows, column, found = best
+    if grows:
+        return replace(log, notes=(*log.notes, _note_on_date(log, column, found)))
+    return replace(log, column=column)
+
+
+def find_order(log: EventLog, cases: CaseOrder) -> ServiceOrder | None:
+    """Return the order of service by the log's column, None if there is none."""
+    if log.column is None:
+        return None
+    of_case, activity, choices = log.case[cases.order], log.activity[cases.order], choices_of(log, cases)
+    halves, count = halves_of(choices, len(of_case)), len(log.activities)
+    if not len(choices.chosen) or not halves:
+        return None
+    best, of_choice = None, activity[choices.chosen]
+    for largest in (True, False):
+        key = np.nan_to_num(log.column.of_case if largest else -log.column.of_case, nan=-np.inf)[of_case]
+        gains = np.zeros(count)
+        for known, kept in (halves, halves[::-1]):
+            wrong, share = _wrong(known, key, activity, count), _share(known, known.overtook, activity, count)
+            of = activity[kept.chosen]
+            against = _contradicts(kept, key)
+            score = np.log(np.where(against, wrong[of], 1.0 - wrong[of]))
+            score -= np.log(np.where(kept.overtook == 1, share[of], 1.0 - share[of]))
+            gains += np.bincount(of, np.where(wrong[of] <= CLEAN, score, 0.0), count)
+        shown, seen = (
+            (gains > 0.0) & (_wrong(choices, key, activity, count) <= CLEAN),
+            np.bincount(of_choice, minlength=count),
+        )
+        if shown[seen >= FEWEST].all():
+            shown |= seen < FEWEST  # too few choices to tell
+        gain, mine = float(gains[shown].sum()), shown[of_choice]
+        if gain > (best.gain if best else EVIDENCE):
+            right = int((~_contradicts(choices, key) & mine).sum())
+            in_turn, total = int((choices.overtook == 0)[mine].sum()), int(mine.sum())
+            best = ServiceOrder(largest, np.flatnonzero(shown).tolist(), gain, right, in_turn, total)
+    if best is None:
+        return None
+    classes = gain_of_classes(clean_choices(log, cases), of_case, activity, len(log.cases))
+    return best if best.gain > classes else None
+
+
+def keys_of_order(
+    log: EventLog, order: ServiceOrder, hours: np.ndarray
+) -> tuple[dict[str, Any], np.ndarray, list[str]]:
+    """Return ``case_values`` of a scenario, the hours of each event without the factor of its case, and notes.
+
+    ``hours``, float64[n], is the work on each event.
+    """
+    assert log.column is not None
+    places, plain, work = places_of(log.column.of_case)[log.case], hours.copy(), {}
+    for a, name in enumerate(log.activities):
+        rows = np.flatnonzero((log.activity == a) & (log.resource >= 0) & (hours > _SHORTEST) & ~np.isnan(places))
+        if len(rows) > _FACTORS and (factors := _factors(hours[rows], places[rows], log.resource[rows])) is not None:
+            plain[rows] = hours[rows] / work_factor(factors, places[rows])
+            work[name] = [float(f"{factor:.4g}") for factor in factors]
+    which = "largest" if order.largest else "smallest"
+    names = [log.activities[a] for a in order.activities]
+    notes = [
+        f"Order of service: of the waiting tasks of {some(names)}, the one with the {which} {log.column.name!r} comes "
+        f"first. People chose so {percent(order.right, order.choices)} of {order.choices:,} times; "
+        f"{percent(order.in_turn, order.choices)} of these choices follow the order of waiting. A case of the scenario has "
+        "the value of its case in the log."
+    ]
+    if work:
+        spans = [f"{name} ({factors[0]:.2g} to {factors[-1]:.2g} of the mean)" for name, factors in work.items()]
+        notes.append(f"The time of work depends on {log.column.name!r}, from smallest to largest: {some(spans)}.")
+    keys = {"column": log.column.name, "first": which, "activities": names, "work": work}
+    return {"case_values": keys}, plain, notes
+
+
+def _factors(hours: np.ndarray, places: np.ndarray, resource: np.ndarray) -> list[float] | None:
+    """Return the factors of the work of one activity by place, with a mean of 1; None if it does not depend on it."""
+    people = np.unique(resource, return_inverse=True)[1]
+    count, logs = np.bincount(people), np.log(hours)
+    rest = logs - (np.bincount(people, logs) / count)[people]
+    if places.std() == 0.0 or rest.std() == 0.0:
+        return None
+    if abs(float(np.corrcoef(places, rest)[0, 1])) * np.sqrt(len(rest)) < _SURE:
+        return None
+    relative = hours / (np.bincount(people, hours) / count)[people]
+    knots = min(_FACTORS, len(np.unique(places)))
+    at = places * (knots - 1)
+    hats = np.maximum(1.0 - np.abs(at[:, None] - np.arange(knots)), 0.0)
+    expected = np.ones(len(hours))
+    for _ in range(4):  # the spread of times grows with their mean
+        factors = np.linalg.lstsq(hats / expected[:, None], relative / expected, rcond=None)[0]
+        expected = np.maximum(hats @ factors, _LEAST)
+    return list(np.maximum(factors, _LEAST) / float(expected.mean()))
+
+
+def _contradicts(choices: Choices, key: np.ndarray) -> np.ndarray:
+    """Return whether each choice is against the order of the keys of the events; equal ones are served in turn."""
+    chosen, left = key[choices.chosen], key[choices.left]
+    return np.asarray(np.where(chosen == left, choices.overtook == 1, chosen < left))
+
+
+def _wrong(choices: Choices, key: np.ndarray, activity: np.ndarray, count: int) -> np.ndarray:
+    return _share(choices, _contradicts(choices, key), activity, count)
+
+
+def _share(choices: Choices, which: np.ndarray, activity: np.ndarray, count: int) -> np.ndarray:
+    """Return float64[A], the share of each activity's choices, one half for an activity without any."""
+    of = activity[choices.chosen]
+    return np.asarray((np.bincount(of, which, count) + 0.5) / (np.bincount(of, minlength=count) + 1.0))
+
+
+def _numbers(texts: list[str]) -> np.ndarray | None:
+    """Return numbers or dates as float64[cases], NaN for none; None if some are neither, or too few are known."""
+    known = np.array([text != "" for text in texts])
+    if known.mean() < _KNOWN:
+        return None
+    given, values = [text for text in texts if text], np.full(len(texts), np.nan)
+    try:
+        values[known] = [float(text) for text in given]
+    except ValueError:
+        try:
+            values[known] = np.array([text[:19] for text in given], "datetime64[s]").astype(np.float64)
+        except ValueError:
+            return None
+    return values if np.isfinite(values[known]).all() and len(np.unique(values[known])) > 1 else None
+
+
+def _correlation(values: np.ndarray, others: np.ndarray) -> float:
+    """Return the rank correlation over the cases with a value."""
+    known = ~np.isnan(values)
+    a, b = (np.unique(of[known], return_inverse=True)[1].astype(np.float64) for of in (values, others))
+    return float(np.corrcoef(a, b)[0, 1]) if min(a.std(), b.std()) > 0.0 else 0.0
+
+
+def _note_on_date(log: EventLog, column: CaseColumn, order: ServiceOrder) -> str:
+    names = some([log.activities[a] for a in order.activities])
+    return (
+        f"Order of service: tasks of {names} follow {column.name!r}, the {'largest' if order.largest else 'smallest'} "
+        f"first, in {percent(order.right, order.choices)} of {order.choices:,} choices. It grows with time, like a due "
+        "date, so no case of the scenario has it: there the oldest task comes first."
+    )
