@@ -155,7 +155,7 @@ def build_parameters(scenario: Scenario, routing: Routing | None = None) -> tupl
         activity_pairs=activity_pairs,
         **service_arrays(pairs),
         **_nodes(routing),
-        **order_and_work(scenario, routing),
+        **order_and_work(scenario.case_values, scenario.activities, {entry.activity for entry in pairs}, routing),
         **arrival_arrays(scenario),
         **_activities_of(pairs, scenario),
         **_shift_changes(scenario),

@@ -12,7 +12,7 @@ import numpy as np
 
 from longstride.errors import UserError
 from longstride.process.event_logs.event_log import EventLog
-from longstride.process.event_logs.grouping import rows_by
+from longstride.process.event_logs.grouping import Pairs, rows_by
 from longstride.process.mining.arrivals.mine_arrivals import mine_arrivals
 from longstride.process.mining.arrivals.unseen import unseen_waits
 from longstride.process.mining.batches import Batches, find_batches
@@ -85,9 +85,7 @@ def mine_scenario(
     pairs, notes = choose_pairs(log, automatic)
     batches = find_batches(log)
     whole = work._replace(hours=batches.whole(log, work.hours))
-    log, values, plain, order_notes = _order(log, batches, whole)
-    services, service_notes = mine_services(log, plain, pairs)
-    services = pooled_services(log, plain, automatic, services)
+    log, services, values, service_notes = _services(log, whole, batches, pairs, automatic)
     at_once, notes_at_once = _at_once(log, work, services)
     unseen = unseen_waits(log, work.own_hours)
     arrival_data, arrival_notes = mine_arrivals(log, arrivals, unseen.waited)
@@ -115,19 +113,24 @@ def mine_scenario(
     source = f"the scenario learned from {log.source}"
     external, external_notes = mine_external_delays(log, whole, batches, data, source, calibrate, steps)
     steps.next("check of the scenario")
-    notes += [*service_notes, *notes_at_once, *batches.notes(log), *arrival_notes, *unseen.notes, *order_notes]
-    notes += external_notes
+    notes += [*service_notes, *notes_at_once, *batches.notes(log), *arrival_notes, *unseen.notes, *external_notes]
     before = [*log.notes, *(log.classes.notes if log.classes else ()), *machine_notes, *job_notes]
     return MinedScenario(parse_scenario(data | external, source), [*before, *_notes_on_time(log, work), *notes])
 
 
-def _order(log: EventLog, batches: Batches, work: WorkedTime) -> tuple[EventLog, dict[str, Any], WorkedTime, list[str]]:
-    """Return a log with a column only if tasks are served by it, that part of the scenario, times without it, notes."""
+def _services(
+    log: EventLog, work: WorkedTime, batches: Batches, pairs: Pairs, automatic: np.ndarray
+) -> tuple[EventLog, list[dict[str, Any]], dict[str, Any], list[str]]:
+    """Return a log with a column only if tasks are served by it, its services, the order of service, and notes."""
     order = find_order(log, batches.ready(log, order_cases(log))) if log.column else None
+    values, order_notes = dict[str, Any](), list[str]()
     if order is None:
-        return replace(log, column=None), {}, work, []
-    values, hours, notes = keys_of_order(log, order, work.hours)
-    return log, values, work._replace(hours=hours), notes
+        log = replace(log, column=None)
+    else:
+        values, hours, order_notes = keys_of_order(log, order, work.hours)
+        work = work._replace(hours=hours)
+    services, notes = mine_services(log, work, pairs)
+    return log, pooled_services(log, work, automatic, services), values, [*notes, *order_notes]
 
 
 def _require_small_cases(log: EventLog) -> None:

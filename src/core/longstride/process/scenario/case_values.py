@@ -6,17 +6,14 @@ different values of the cases, the smallest first.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from longstride.process.scenario.nodes import TASK
 from longstride.process.scenario.routing import Routing
-from longstride.process.scenario.schema import Strict
-
-if TYPE_CHECKING:
-    from longstride.process.scenario.scenario import Scenario
+from longstride.process.scenario.schema import Strict, places
 
 _MOST_RANKS = 30_000
 """Most different priorities: the number of a case must fit beside them into 63 bits."""
@@ -54,25 +51,26 @@ def work_factor(factors: Sequence[float], places: np.ndarray) -> np.ndarray:
     return np.asarray(np.where(np.isnan(places), 1.0, found))
 
 
-def order_and_work(scenario: "Scenario", routing: Routing) -> dict[str, Any]:
+def order_and_work(
+    values: CaseValues | None, activities: Sequence[str], of_people: set[str], routing: Routing
+) -> dict[str, Any]:
     """Return the fields of the parameters about priorities and factors of work.
 
-    Values take the place of priorities. Between queues they count only if all activities of people have them.
+    Values take the place of priorities. Between queues they count only if all activities of people have their order.
     """
-    values, priority, work = scenario.case_values, np.array(routing.priority), np.ones(1)
-    between = 1
+    priority, work, between = np.array(routing.priority), np.ones(1), 1
     if values is not None:
-        index = {name: a for a, name in enumerate(scenario.activities)}
+        index = places(activities)
         target = np.where(np.array(routing.kind) == TASK, routing.target, -1)
-        places = places_of(np.array(routing.value))
-        ahead = places if values.first == "largest" else 1.0 - places
+        place = places_of(np.array(routing.value))
+        ahead = place if values.first == "largest" else 1.0 - place
         ranks = 1 + np.nan_to_num(np.rint(ahead * _MOST_RANKS), nan=-1.0).astype(np.int64)
         priority = np.where(np.isin(target, [index[name] for name in values.activities]), ranks, 0)
-        between = 1 if {service.activity for service in scenario.service} <= set(values.activities) else 2
+        between = 1 if of_people <= set(values.activities) else 2
         work = np.ones(len(target)) if values.work else work
         for name, factors in values.work.items():
             own = target == index[name]
-            work[own] = work_factor(factors, places[own])
+            work[own] = work_factor(factors, place[own])
     differ = bool(priority.any())
     return {
         "has_priorities": between if differ else 0,

@@ -135,8 +135,8 @@ def keys_of_order(
     notes = [
         f"Order of service: of the waiting tasks of {some(names)}, the one with the {which} {log.column.name!r} comes "
         f"first. People chose so {percent(order.right, order.choices)} of {order.choices:,} times; "
-        f"{percent(order.in_turn, order.choices)} of these choices follow the order of waiting. A case of the scenario has "
-        "the value of its case in the log."
+        f"{percent(order.in_turn, order.choices)} of these choices follow the order of waiting. A simulated case "
+        "has the value of its case in the log."
     ]
     if work:
         spans = [f"{name} ({factors[0]:.2g} to {factors[-1]:.2g} of the mean)" for name, factors in work.items()]
