@@ -20,7 +20,6 @@ from longstride.process.mining.delays.priorities import (
     CLEAN,
     EVIDENCE,
     FEWEST,
-    Choices,
     choices_of,
     clean_choices,
     gain_of_classes,
@@ -81,39 +80,35 @@ def with_column(log: EventLog, read: Callable[[], Sequence[Attribute]]) -> Event
 
 
 def find_order(log: EventLog, cases: CaseOrder) -> ServiceOrder | None:
-    """Return the order of service by the log's column, None if there is none."""
-    if log.column is None:
+    """Return the order of service by the log's column, None if there is none.
+
+    An activity with too few choices to tell has the order if no other activity contradicts it.
+    """
+    choices, case, activity = choices_of(log, cases), log.case[cases.order], log.activity[cases.order]
+    halves, of, count = halves_of(choices, len(case)), activity[choices.chosen], len(log.activities)
+    if log.column is None or not halves:
         return None
-    of_case, activity, choices = log.case[cases.order], log.activity[cases.order], choices_of(log, cases)
-    halves, count = halves_of(choices, len(of_case)), len(log.activities)
-    if not len(choices.chosen) or not halves:
-        return None
-    best, of_choice = None, activity[choices.chosen]
+    best, in_turn, place = None, choices.overtook == 0, places_of(log.column.of_case)[case]
+    by_people = np.bincount(log.activity, log.resource >= 0, count) > 0
     for largest in (True, False):
-        key = np.nan_to_num(log.column.of_case if largest else -log.column.of_case, nan=-np.inf)[of_case]
-        gains = np.zeros(count)
+        key = np.nan_to_num(place if largest else 1.0 - place, nan=-1.0)
+        first, second = key[choices.chosen], key[choices.left]
+        right, gains = np.where(first == second, in_turn, first > second), np.zeros(count)
         for known, kept in (halves, halves[::-1]):
-            wrong, share = _wrong(known, key, activity, count), _share(known, known.overtook, activity, count)
-            of = activity[kept.chosen]
-            against = _contradicts(kept, key)
-            score = np.log(np.where(against, wrong[of], 1.0 - wrong[of]))
-            score -= np.log(np.where(kept.overtook == 1, share[of], 1.0 - share[of]))
-            gains += np.bincount(of, np.where(wrong[of] <= CLEAN, score, 0.0), count)
-        shown, seen = (
-            (gains > 0.0) & (_wrong(choices, key, activity, count) <= CLEAN),
-            np.bincount(of_choice, minlength=count),
-        )
-        if shown[seen >= FEWEST].all():
-            shown |= seen < FEWEST  # too few choices to tell
-        gain, mine = float(gains[shown].sum()), shown[of_choice]
-        if gain > (best.gain if best else EVIDENCE):
-            right = int((~_contradicts(choices, key) & mine).sum())
-            in_turn, total = int((choices.overtook == 0)[mine].sum()), int(mine.sum())
-            best = ServiceOrder(largest, np.flatnonzero(shown).tolist(), gain, right, in_turn, total)
-    if best is None:
-        return None
-    classes = gain_of_classes(clean_choices(log, cases), of_case, activity, len(log.cases))
-    return best if best.gain > classes else None
+            wrong, late = (_share(~follows[known], of[known], count)[of] for follows in (right, in_turn))
+            score = np.log(np.where(right, 1.0 - wrong, wrong)) - np.log(np.where(in_turn, 1.0 - late, late))
+            gains += np.bincount(of[kept], np.where(wrong <= CLEAN, score, 0.0)[kept], count)
+        shown = (gains > 0.0) & (_share(~right, of, count) <= CLEAN)
+        seen = np.bincount(of, minlength=count)
+        agrees = np.bincount(of, ~right, count) <= CLEAN * seen
+        if (gain := float(gains[shown].sum())) > (best.gain if best else EVIDENCE):
+            have_it = np.flatnonzero((shown | (agrees & agrees[seen >= FEWEST].all())) & by_people).tolist()
+            mine = shown[of]
+            best = ServiceOrder(
+                largest, have_it, gain, int(right[mine].sum()), int(in_turn[mine].sum()), int(mine.sum())
+            )
+    clean = clean_choices(log, cases)
+    return best if best and best.gain > gain_of_classes(clean, case, activity, len(log.cases)) else None
 
 
 def keys_of_order(
@@ -165,19 +160,8 @@ def _factors(hours: np.ndarray, places: np.ndarray, resource: np.ndarray) -> lis
     return list(np.maximum(factors, _LEAST) / float(expected.mean()))
 
 
-def _contradicts(choices: Choices, key: np.ndarray) -> np.ndarray:
-    """Return whether each choice is against the order of the keys of the events; equal ones are served in turn."""
-    chosen, left = key[choices.chosen], key[choices.left]
-    return np.asarray(np.where(chosen == left, choices.overtook == 1, chosen < left))
-
-
-def _wrong(choices: Choices, key: np.ndarray, activity: np.ndarray, count: int) -> np.ndarray:
-    return _share(choices, _contradicts(choices, key), activity, count)
-
-
-def _share(choices: Choices, which: np.ndarray, activity: np.ndarray, count: int) -> np.ndarray:
-    """Return float64[A], the share of each activity's choices, one half for an activity without any."""
-    of = activity[choices.chosen]
+def _share(which: np.ndarray, of: np.ndarray, count: int) -> np.ndarray:
+    """Return float64[A], the share of the choices of each activity, one half for one without any."""
     return np.asarray((np.bincount(of, which, count) + 0.5) / (np.bincount(of, minlength=count) + 1.0))
 
 
@@ -209,5 +193,5 @@ def _note_on_date(log: EventLog, column: CaseColumn, order: ServiceOrder) -> str
     return (
         f"Order of service: tasks of {names} follow {column.name!r}, the {'largest' if order.largest else 'smallest'} "
         f"first, in {percent(order.right, order.choices)} of {order.choices:,} choices. It grows with time, like a due "
-        "date, so no case of the scenario has it: there the oldest task comes first."
+        "date or the end of a case, so the scenario does not use it."
     )
