@@ -12,6 +12,10 @@ from longstride.process.kernel.parameters import build_parameters
 from longstride.process.mining.delays.play_logged import as_long_record, play_logged
 from longstride.process.scenario.routing import build_routing
 from longstride.process.simulator import ProcessSimulator
+from longstride.process.snapshots.described import describe
+from longstride.process.snapshots.names import Names
+from longstride.process.snapshots.schema import as_state
+from longstride.process.snapshots.state_reader import StateReader
 
 
 def counter(times, values, first="largest", work=(), **changes):
@@ -121,6 +125,17 @@ def test_a_scenario_without_values_keeps_its_digest_and_has_neither_priorities_n
     assert (simulator.parameters.has_priorities, simulator.parameters.has_work) == (0, 0)
     digest = simulator.description()["scenario_sha256"]
     assert digest != ProcessSimulator(counter([1.0], [None])).description()["scenario_sha256"]
+
+
+def test_a_described_state_has_no_values_so_the_oldest_case_comes_first():
+    tasks = [{"tasks": [{"task": a}], "value": v} for a, v in (("A", 1.0), ("B", 2.0))]
+    values = {"column": "amount", "first": "largest", "activities": ["A", "B"]}
+    both = [service(a, "R", "constant", mean=1.0) for a in "AB"]
+    made = counter([1.0], [], activities=["A", "B"], service=both, flow={"cases": tasks}, case_values=values)
+    simulator = ProcessSimulator(made)
+    waiting = [{"case": a, "activity": a, "since": since} for a, since in (("A", 1.0), ("B", 2.0))]
+    described = describe(as_state({"time": 3.0, "waiting": waiting}), Names(simulator))[0]
+    assert StateReader(simulator, listed=False).read(described).choices["fifo"] == 0
 
 
 @pytest.mark.parametrize(
