@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from longstride.errors import UserError
 from longstride.process.event_logs.case_classes import CaseColumn
 from longstride.process.event_logs.event_log import EventLog
 from longstride.process.event_logs.reading.attributes import Attribute
@@ -55,15 +56,19 @@ class ServiceOrder(NamedTuple):
 def with_column(log: EventLog, read: Callable[[], Sequence[Attribute]]) -> EventLog:
     """Return a log with the column by which its tasks are served, if there is one; a date is named in a note instead.
 
-    ``read`` returns the log's attributes; it is called if enough choices are against the order of waiting.
+    ``read`` returns the log's attributes; it is called if enough choices are against the order of waiting. A log whose
+    attributes are beyond the limits of reading has no such column.
     """
     cases = order_cases(log)
-    choices = choices_of(log, cases)
-    if choices.overtook.sum() < FEWEST:
+    if choices_of(log, cases).overtook.sum() < FEWEST:
+        return log
+    try:
+        attributes = read()
+    except UserError:
         return log
     first, last = log.case_times()
     best: tuple[float, bool, CaseColumn, ServiceOrder] | None = None
-    for attribute in read():
+    for attribute in attributes:
         values = _numbers([attribute.values.get(name, "") for name in log.cases]) if attribute.is_constant else None
         if values is None or abs(_correlation(values, last - first)) > _FOLLOWS:
             continue
