@@ -66,18 +66,14 @@ def gain_of_classes(choices: Choices, case: np.ndarray, activity: np.ndarray, co
 
     ``case`` and ``activity``, int64[n], are those of the events.
     """
-    halves, gain = halves_of(choices, len(case)), 0.0
-    for known, kept in ([_taken(choices, half) for half in way] for way in (halves, halves[::-1]) if halves):
+    half, gain = np.random.default_rng(0).permutation(len(case)) % 2, 0.0
+    halves = [_taken(choices, (half[choices.chosen] == k) & (half[choices.left] == k)) for k in (0, 1)]
+    if min(part.overtook.sum() for part in halves) < FEWEST:
+        return 0.0
+    for known, kept in (halves, halves[::-1]):
         urgent, wrong = _fit(known, case, activity, count)
         gain += _likelihood(kept, urgent, wrong, case, activity) - _without_classes(known, kept, activity)
     return gain
-
-
-def halves_of(choices: Choices, events: int) -> list[np.ndarray]:
-    """Return bool[k] twice, choices between events of a random half; nothing if too few are against the waiting."""
-    half = np.random.default_rng(0).permutation(events) % 2
-    halves = [(half[choices.chosen] == k) & (half[choices.left] == k) for k in (0, 1)]
-    return halves if min(choices.overtook[part].sum() for part in halves) >= FEWEST else []
 
 
 def clean_choices(log: EventLog, cases: CaseOrder) -> Choices:

@@ -24,7 +24,6 @@ from longstride.process.mining.delays.priorities import (
     choices_of,
     clean_choices,
     gain_of_classes,
-    halves_of,
 )
 from longstride.process.mining.mine_services import some
 from longstride.process.scenario.case_values import places_of, work_factor
@@ -90,16 +89,17 @@ def find_order(log: EventLog, cases: CaseOrder) -> ServiceOrder | None:
     An activity with too few choices to tell has the order if no other activity contradicts it.
     """
     choices, case, activity = choices_of(log, cases), log.case[cases.order], log.activity[cases.order]
-    halves, of, count = halves_of(choices, len(case)), activity[choices.chosen], len(log.activities)
-    if log.column is None or not halves:
+    of, count = activity[choices.chosen], len(log.activities)
+    if log.column is None or choices.overtook.sum() < FEWEST:
         return None
+    half = np.random.default_rng(0).permutation(len(of)) % 2 == 0
     best, in_turn, place = None, choices.overtook == 0, places_of(log.column.of_case)[case]
     by_people = np.bincount(log.activity, log.resource >= 0, count) > 0
     for largest in (True, False):
         key = np.nan_to_num(place if largest else 1.0 - place, nan=-1.0)
         first, second = key[choices.chosen], key[choices.left]
         right, gains = np.where(first == second, in_turn, first > second), np.zeros(count)
-        for known, kept in (halves, halves[::-1]):
+        for known, kept in ((half, ~half), (~half, half)):
             wrong, late = (_share(~follows[known], of[known], count)[of] for follows in (right, in_turn))
             score = np.log(np.where(right, 1.0 - wrong, wrong)) - np.log(np.where(in_turn, 1.0 - late, late))
             gains += np.bincount(of[kept], np.where(wrong <= CLEAN, score, 0.0)[kept], count)
@@ -112,8 +112,11 @@ def find_order(log: EventLog, cases: CaseOrder) -> ServiceOrder | None:
             best = ServiceOrder(
                 largest, have_it, gain, int(right[mine].sum()), int(in_turn[mine].sum()), int(mine.sum())
             )
-    clean = clean_choices(log, cases)
-    return best if best and best.gain > gain_of_classes(clean, case, activity, len(log.cases)) else None
+    if best is None:
+        return None
+    # Classes are judged by half of the choices: those between cases of one half.
+    classes = 2.0 * gain_of_classes(clean_choices(log, cases), case, activity, len(log.cases))
+    return best if best.gain > classes else None
 
 
 def keys_of_order(
