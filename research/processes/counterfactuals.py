@@ -21,9 +21,11 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src" / "core"))
 
 from longstride.process.changes.apply import apply_changes
-from longstride.process.event_logs.event_log import EventLog, read_event_log
+from longstride.process.event_logs.event_log import EventLog
+from longstride.process.event_logs.reading.options import LogReading
 from longstride.process.fidelity.base import compare_base, logged_figures
 from longstride.process.kernel.service_times import service_mean
+from longstride.process.load import read_classified_log
 from longstride.process.mining.mine_scenario import mine_scenario
 from longstride.process.resamples.play import mean_cycle_times
 
@@ -119,7 +121,7 @@ def generated(engine: ModuleType, name: str, seed: int, folder: Path) -> tuple[E
         "people +1": f"people +1 {engine.MORE[name].rsplit(' ', 1)[0]}",
         "times -20%": f"times -20% {made['busy']}",
     }
-    return read_event_log(path), {change: words.get(change, change) for change in CHANGES}
+    return read_classified_log(path, "", LogReading(), ""), {change: words.get(change, change) for change in CHANGES}
 
 
 def truth(engine: ModuleType, name: str, path: Path, runs: int) -> list[float]:

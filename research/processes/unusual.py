@@ -2,9 +2,9 @@
 
 An engine for ``counterfactuals.py``. Times are hours since a Monday 00:00. A case draws its path, its times and its
 attributes from a stream of its own, so changed processes meet the same cases. Kinds: ``chats`` (three tasks at full
-speed each), ``shares`` (three tasks that share the time), ``due`` and ``value`` (order of service by a column of the
-log), ``sundays``, ``rota`` (early and late weeks), ``minutes`` (whole minutes), ``completions`` (the same without
-starts), ``turnover`` (one leaves, one is hired, one changes jobs), ``rework`` (fewer repetitions each round),
+speed each), ``shares`` (three tasks that share the time), ``due``, ``value`` and ``least`` (order of service by a
+column of the log), ``sundays``, ``rota`` (early and late weeks), ``minutes`` (whole minutes), ``completions`` (the same
+without starts), ``turnover`` (one leaves, one is hired, one changes jobs), ``rework`` (fewer repetitions each round),
 ``branches`` (parallel tasks).
 Usage: python research/processes/unusual.py FOLDER [--process chats ...] [--seeds 1 2]     # FOLDER/chats_1.csv, ...
 """
@@ -82,6 +82,11 @@ def value() -> Made:
     return plain() | {"order": "amount"}
 
 
+def least() -> Made:
+    """Of the assessments, the one of the smallest amount comes first, of equal ones the oldest; amounts are rough."""
+    return plain() | {"order": "amount", "only": ["Assess"], "step": 0.5}
+
+
 def sundays() -> Made:
     """One analyst also works on one Sunday in six weeks, one at hours of their own."""
     made = plain()
@@ -147,7 +152,7 @@ def branches() -> Made:
 
 PROCESSES = {
     made.__name__: made
-    for made in (chats, shares, due, value, sundays, rota, minutes, completions, turnover, rework, branches)
+    for made in (chats, shares, due, value, least, sundays, rota, minutes, completions, turnover, rework, branches)
 }
 MORE = {name: made()["like"] for name, made in PROCESSES.items()}
 """Whom the added person is like."""
@@ -197,6 +202,8 @@ class Play:
         tasks = self.made["path"](rng)
         luck = [rng.expovariate(1.0) for _ in tasks]
         amount, allowance = math.exp(rng.gauss(-0.18, 0.6)), rng.choice([24.0, 72.0, 168.0])
+        if "step" in self.made:
+            amount = max(round(amount / self.made["step"]), 1) * self.made["step"]
         if self.made.get("order") == "amount":
             luck = [amount * part for part in luck]
         waits = [len(after) for _, after in tasks]
@@ -234,10 +241,11 @@ class Play:
     def enable(self, i: int, task: int) -> None:
         """Let a task wait."""
         case = self.cases[i]
-        order = {"due_date": self.arrivals[i] + case["allowance"], "amount": -case["amount"]}
-        key = order.get(self.made.get("order", ""), self.now)
+        activity, sign = case["tasks"][task][0], 1.0 if "only" in self.made else -1.0
+        order = {"due_date": self.arrivals[i] + case["allowance"], "amount": sign * case["amount"]}
+        by = self.made.get("order", "") if activity in self.made.get("only", [activity]) else ""
         self.count += 1
-        heapq.heappush(self.queues[case["tasks"][task][0]], (key, self.count, i, task))
+        heapq.heappush(self.queues[activity], (order.get(by, self.now), self.count, i, task))
 
     def dispatch(self) -> None:
         """Let free people begin waiting tasks, the first in order of all queues first."""

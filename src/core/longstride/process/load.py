@@ -22,6 +22,7 @@ from longstride.process.kernel.policy_prior import PRIORS, RULE
 from longstride.process.mining.classes.choose import AUTO as AUTO_CLASSES
 from longstride.process.mining.classes.choose import with_classes
 from longstride.process.mining.data_warnings import data_warnings, too_many_activities
+from longstride.process.mining.delays.service_order import with_column
 from longstride.process.mining.mine_scenario import mine_scenario
 from longstride.process.read_aims import ReadColumn, allowances, with_aims
 from longstride.process.scenario.scenario import Scenario
@@ -195,7 +196,7 @@ def read_classified_log(path: Path, columns: str, reading: LogReading, classes: 
         UserError: the log cannot be read, or has no such column.
     """
     named = parse_log_columns(columns) if columns else {}
-    log = read_event_log(path, named or None, reading)
+    log = with_column(read_event_log(path, named or None, reading), partial(read_attributes, path, named, reading))
     if not classes:
         return log
     wanted = "" if classes == AUTO_CLASSES else classes

@@ -13,8 +13,9 @@ from longstride.process.event_logs.reading.limits import Guard, LogLimits
 from longstride.process.kernel.record_sizes import sizes_of
 from longstride.process.scenario.aims import Aims
 from longstride.process.scenario.calendar import Absence
-from longstride.process.scenario.scenario import Arrivals, Capacity, Scenario, Service, Shift, check_scenario
-from longstride.process.scenario.schema import Horizon
+from longstride.process.scenario.case_values import CaseValues
+from longstride.process.scenario.scenario import Arrivals, Scenario, Service, Shift, check_scenario
+from longstride.process.scenario.schema import Capacity, Horizon
 
 _PARTS: dict[str, type[BaseModel]] = {
     "horizon": Horizon,
@@ -24,6 +25,7 @@ _PARTS: dict[str, type[BaseModel]] = {
     "working_hours": Shift,
     "absences": Absence,
     "aims": Aims,
+    "case_values": CaseValues,
 }
 
 

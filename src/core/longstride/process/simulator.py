@@ -219,8 +219,9 @@ class ProcessSimulator(Simulator):
         unbatched: dict[str, Any] = {} if self.scenario.policy_starts_batches else {"batches": {"__all__": {"start"}}}
         leave = set() if self.scenario.has_leave else {"begins", "absences", "holidays"}  # files without them
         unused = unbatched | dict.fromkeys(leave | {"logged"}, True)
-        if not self.scenario.at_once:
-            unused["at_once"] = True
+        for later in ("at_once", "case_values"):
+            if not getattr(self.scenario, later):
+                unused[later] = True
         if all(plan.of == 1 for plans in self.scenario.rosters.values() for plan in plans):
             unused["rosters"] = {name: {"__all__": {"week", "of"}} for name in self.scenario.rosters}
         if not self.parameters["counts"]:

@@ -1,9 +1,21 @@
-"""Classes of the cases of a log, and the activities that are split by class."""
+"""Classes of the cases of a log, the activities that are split by class, and a column that orders their service."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+
+
+@dataclass(frozen=True)
+class CaseColumn:
+    """A column of a log with a number for each case."""
+
+    name: str
+    of_case: np.ndarray  # float64[cases], NaN for none
+
+    def with_cases(self, taken: np.ndarray) -> "CaseColumn":
+        """Return the column of some of the cases, int64[k]."""
+        return replace(self, of_case=self.of_case[taken])
 
 
 @dataclass(frozen=True)

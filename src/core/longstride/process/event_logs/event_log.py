@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from longstride.errors import UserError
-from longstride.process.event_logs.case_classes import CaseClasses
+from longstride.process.event_logs.case_classes import CaseClasses, CaseColumn
 from longstride.process.event_logs.far_dates import close_gaps
 from longstride.process.event_logs.pauses import Pauses, Stretches, no_pauses, without_pauses
 from longstride.process.event_logs.reading.bad_rows import OPTION as SKIP_OPTION
@@ -53,6 +53,7 @@ class EventLog:
     only_dates: bool = False  # whether the log has dates without hours, so that the times of day are a convention
     pauses: Pauses = field(default_factory=no_pauses)  # suspensions of events, counted like ``start``
     classes: CaseClasses | None = None  # classes of the cases, if activities are split by class
+    column: CaseColumn | None = None  # column by which tasks are served, if there is one
 
     def __len__(self) -> int:
         return len(self.start)

@@ -76,6 +76,7 @@ def cases_of(log: EventLog, taken: np.ndarray, later: np.ndarray) -> EventLog:
         clock_end=log.clock_end[events] + by,
         pauses=_pauses(log.pauses, events, by, len(log), _numbers(log.resources, people.values)),
         classes=log.classes.with_cases(log.classes.of_case[taken]) if log.classes else None,
+        column=log.column.with_cases(taken) if log.column else None,
     )
 
 

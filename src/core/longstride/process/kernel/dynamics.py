@@ -17,7 +17,7 @@ from longstride.process.kernel.attendance import change_duty, change_shift, feas
 from longstride.process.kernel.counter_rng import advance, child, uniform
 from longstride.process.kernel.duty import begin_day, mask_of, note_changes, pause_until_done
 from longstride.process.kernel.queues import FLUSH, enqueue, flush, serve
-from longstride.process.kernel.service_times import service_time
+from longstride.process.kernel.service_times import draw_service
 from longstride.process.kernel.state import CASES_FULL, NONE, OPEN_CASES_FULL, WAITING_FULL
 from longstride.process.kernel.timers import drop_timer, is_automatic, pop_busy, push_busy, rest_ends, set_timer
 from longstride.process.scenario.nodes import FORK, JOIN, TASK, XOR
@@ -231,7 +231,7 @@ def assign(state, p, pair):  # type: ignore[no-untyped-def]
     state.busy_pair[resource] = pair
     set_available(state, p, resource, 0)
     state.started[resource] = state.time
-    state.work[resource] = draw_service(p, pair, uniform(stream))
+    state.work[resource] = draw_service(p, pair, state.slot_node[slot], uniform(stream))
     state.finish[resource] = state.time + state.work[resource]
     if p.pause and p.has_rosters:
         state.finish[resource] = pause_until_done(state, p, resource, state.time, state.work[resource])
@@ -253,14 +253,6 @@ def assign(state, p, pair):  # type: ignore[no-untyped-def]
             member = state.slot_member[member]
     state.slot_next[slot] = state.free_slot
     state.free_slot = slot
-
-
-@njit(nogil=True)
-def draw_service(p, pair, u):  # type: ignore[no-untyped-def]
-    """Return the u-quantile of a pair's service time; u in [0, 1)."""
-    return service_time(
-        p.service_kind[pair], p.service_scale[pair], p.service_low[pair], p.service_high[pair], p.service_table, u
-    )
 
 
 @njit(nogil=True)

@@ -151,7 +151,8 @@ def ready_batches(state, p, mask, rng):  # type: ignore[no-untyped-def]
 def oldest_waiting(state, p, mask):  # type: ignore[no-untyped-def]
     """Return int64[A], the number of the oldest case in each activity's queue; ``NO_CASE`` if no pair is feasible.
 
-    Cases are numbered by arrival. A queue whose head has a higher priority has a lower number.
+    Cases are numbered by arrival. A queue whose head has a higher priority has a lower number, unless priorities hold
+    for some activities only.
     """
     oldest = np.full(len(state.queue_length), NO_CASE)
     for a in range(len(oldest)):
@@ -160,7 +161,7 @@ def oldest_waiting(state, p, mask):  # type: ignore[no-untyped-def]
             for _ in range(state.queue_length[a]):
                 oldest[a] = min(oldest[a], state.slot_case[slot])
                 slot = state.slot_next[slot]
-            if p.has_priorities:
+            if p.has_priorities == 1:
                 oldest[a] -= ahead_by_priority(state, p, a)
     return oldest
 

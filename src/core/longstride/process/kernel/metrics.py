@@ -12,8 +12,9 @@ from longstride.process.kernel.aims import quantities
 from longstride.process.kernel.aims.quantities import note_case
 from longstride.process.kernel.arrivals import draw_arrival
 from longstride.process.kernel.counter_rng import advance, child, uniform
-from longstride.process.kernel.dynamics import clear, draw_branch, draw_service, stream_after_join
+from longstride.process.kernel.dynamics import clear, draw_branch, stream_after_join
 from longstride.process.kernel.parameters import Parameters
+from longstride.process.kernel.service_times import draw_service
 from longstride.process.kernel.timers import is_automatic, rest_ends
 from longstride.process.scenario.aims import OF_ALL, Aims, class_metrics
 from longstride.process.scenario.nodes import FORK, JOIN, TASK, XOR
@@ -162,9 +163,7 @@ def unhindered_completion(p, arrival, case_stream, size):  # type: ignore[no-unt
             if p.has_delays:
                 time = rest_ends(p, node, stream, time)
             stream = advance(stream)
-            time = first_on_duty(p, p.node_target[node], time) + fastest_service(
-                p, p.node_target[node], uniform(stream)
-            )
+            time = first_on_duty(p, p.node_target[node], time) + fastest_service(p, node, uniform(stream))
         elif kind == XOR:
             stream = advance(stream)
             branch = draw_branch(p, node, uniform(stream))
@@ -199,14 +198,16 @@ def first_on_duty(p, activity, time):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def fastest_service(p, activity, u):  # type: ignore[no-untyped-def]
-    """Return the least u-quantile of the service times of an activity's pairs; u in [0, 1).
+def fastest_service(p, node, u):  # type: ignore[no-untyped-def]
+    """Return the least u-quantile of the service times of the pairs that can do the task of a node; u in [0, 1).
 
     The time of a batch is drawn for its first case, so the least time of all bounds that of the others.
     """
-    fastest = math.inf
+    fastest, activity = math.inf, p.node_target[node]
+    if p.has_batches and p.has_work and p.batch_size[activity] > 1:
+        return 0.0
     if p.has_batches and p.batch_size[activity] > 1:
         u = 0.0
     for pair in range(p.activity_pairs[activity], p.activity_pairs[activity + 1]):
-        fastest = min(fastest, draw_service(p, pair, u))
+        fastest = min(fastest, draw_service(p, pair, node, u))
     return fastest

@@ -17,6 +17,7 @@ from longstride.process.kernel.service_times import service_arrays, service_mean
 from longstride.process.kernel.timers import batch_arrays, clock_arrays, delay_arrays
 from longstride.process.scenario.at_once import slots_of, with_slots
 from longstride.process.scenario.calendar import leave_arrays
+from longstride.process.scenario.case_values import order_and_work
 from longstride.process.scenario.routing import Routing, build_routing
 from longstride.process.scenario.scenario import HOURS_PER_WEEK, Scenario, Service
 from longstride.process.scenario.schema import places
@@ -53,8 +54,10 @@ class Parameters(NamedTuple):
     branch_node: np.ndarray  # int64[branches], node that the branch leads to
     branch_cumulative: np.ndarray  # float64[branches], cumulative probability among the node's branches
     node_delay: np.ndarray  # float64[N], open time before each task
-    has_priorities: int  # 1 if some cases have a higher priority than others
+    has_priorities: int  # 1 if some cases have a higher priority than others, 2 if only within some queues
     node_priority: np.ndarray  # int64[N], priority of the node's case in queues; one 0 if all are equal
+    has_work: int  # 1 if the work on some tasks depends on the value of their case
+    node_work: np.ndarray  # float64[N], factor of the service time of each node's task; one 1 if all are equal
     node_inside: np.ndarray  # int64[N], innermost join around the node, else -1
     root: int  # first node of a case
     join_size: np.ndarray  # int64[joins], branches that each join waits for
@@ -153,6 +156,7 @@ def build_parameters(scenario: Scenario, routing: Routing | None = None) -> tupl
         activity_pairs=activity_pairs,
         **service_arrays(pairs),
         **_nodes(routing),
+        **order_and_work(scenario.case_values, scenario.activities, {entry.activity for entry in pairs}, routing),
         **arrival_arrays(scenario),
         **_activities_of(pairs, scenario),
         **_shift_changes(scenario),
@@ -227,10 +231,8 @@ def as_record(parameters: Parameters, further: Mapping[str, np.ndarray] = Mappin
 
 
 def _nodes(routing: Routing) -> dict[str, Any]:
-    counts, differ = [len(s) for s in routing.successors], any(routing.priority)
+    counts = [len(s) for s in routing.successors]
     return {
-        "has_priorities": int(differ),
-        "node_priority": np.array(routing.priority if differ else [0], np.int64),
         "node_kind": np.array(routing.kind, np.int64),
         "node_target": np.array(routing.target, np.int64),
         "node_first": np.cumsum([0, *counts[:-1]]).astype(np.int64),

@@ -178,6 +178,15 @@ def _ratio(coefficients, r):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
+def draw_service(p, pair, node, u):  # type: ignore[no-untyped-def]
+    """Return the u-quantile of the time of a pair for the task of a node; u in [0, 1)."""
+    time = service_time(
+        p.service_kind[pair], p.service_scale[pair], p.service_low[pair], p.service_high[pair], p.service_table, u
+    )
+    return time * p.node_work[node] if p.has_work else time
+
+
+@njit(nogil=True)
 def service_time(kind, mean, low, high, table, u):  # type: ignore[no-untyped-def]
     """Return the u-quantile of a service time, float64; u is a float64 in [0, 1)."""
     if kind == EXPONENTIAL:

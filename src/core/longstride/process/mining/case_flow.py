@@ -85,6 +85,8 @@ def _flow(
         case: dict[str, Any] = {} if weight == 1.0 else {"weight": weight}
         if priorities[c]:
             case["priority"] = int(priorities[c])
+        if log.column is not None and not np.isnan(log.column.of_case[c]):
+            case["value"] = float(log.column.of_case[c])
         content.append(case | {"tasks": tasks})
     return {"cases": content}
 

@@ -58,7 +58,7 @@ def mine_external_delays(
     steps.next("delays")
     waits, (of_case, cut_off) = find_waits(log, cases, weights, work.open_hours), case_weights(log, cases)
     kept = in_classes(log, choose_cases(log, cases, of_case))
-    priorities, priority_notes = find_priorities(log, cases)
+    priorities, priority_notes = find_priorities(log, cases) if log.column is None else (np.zeros(len(log.cases)), [])
     more = np.maximum(waits.span - work.hours[cases.order], 0.0)
     first, last = log.case_times()
     times = LoggedTimes(

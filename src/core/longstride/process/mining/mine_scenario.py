@@ -4,6 +4,7 @@ A is the number of activities of the log. Functions that return notes return the
 decisions.
 """
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,12 +12,14 @@ import numpy as np
 
 from longstride.errors import UserError
 from longstride.process.event_logs.event_log import EventLog
-from longstride.process.event_logs.grouping import rows_by
+from longstride.process.event_logs.grouping import Pairs, rows_by
 from longstride.process.mining.arrivals.mine_arrivals import mine_arrivals
 from longstride.process.mining.arrivals.unseen import unseen_waits
-from longstride.process.mining.batches import find_batches
+from longstride.process.mining.batches import Batches, find_batches
+from longstride.process.mining.case_order import order_cases
 from longstride.process.mining.classes.split import pooled_services
 from longstride.process.mining.data_warnings import giant_case
+from longstride.process.mining.delays.service_order import find_order, keys_of_order
 from longstride.process.mining.external_delays import EXTERNAL_STEPS, mine_external_delays
 from longstride.process.mining.machines import split_jobs, without_machines
 from longstride.process.mining.mine_services import (
@@ -82,8 +85,7 @@ def mine_scenario(
     pairs, notes = choose_pairs(log, automatic)
     batches = find_batches(log)
     whole = work._replace(hours=batches.whole(log, work.hours))
-    services, service_notes = mine_services(log, whole, pairs)
-    services = pooled_services(log, whole, automatic, services)
+    log, services, values, service_notes = _services(log, whole, batches, pairs, automatic)
     at_once, notes_at_once = _at_once(log, work, services)
     unseen = unseen_waits(log, work.own_hours)
     arrival_data, arrival_notes = mine_arrivals(log, arrivals, unseen.waited)
@@ -100,6 +102,7 @@ def mine_scenario(
         "service": services,
         **batches.keys(log),
         "at_once": at_once,
+        **values,
     }
     if automatic.any():
         rows = rows_by(log.activity, len(log.activities))
@@ -113,6 +116,21 @@ def mine_scenario(
     notes += [*service_notes, *notes_at_once, *batches.notes(log), *arrival_notes, *unseen.notes, *external_notes]
     before = [*log.notes, *(log.classes.notes if log.classes else ()), *machine_notes, *job_notes]
     return MinedScenario(parse_scenario(data | external, source), [*before, *_notes_on_time(log, work), *notes])
+
+
+def _services(
+    log: EventLog, work: WorkedTime, batches: Batches, pairs: Pairs, automatic: np.ndarray
+) -> tuple[EventLog, list[dict[str, Any]], dict[str, Any], list[str]]:
+    """Return a log with a column only if tasks are served by it, its services, the order of service, and notes."""
+    order = find_order(log, batches.ready(log, order_cases(log))) if log.column else None
+    values, order_notes = dict[str, Any](), list[str]()
+    if order is None:
+        log = replace(log, column=None)
+    else:
+        values, hours, order_notes = keys_of_order(log, order, work.hours)
+        work = work._replace(hours=hours)
+    services, notes = mine_services(log, work, pairs)
+    return log, pooled_services(log, work, automatic, services), values, [*notes, *order_notes]
 
 
 def _require_small_cases(log: EventLog) -> None:

@@ -11,9 +11,9 @@ import numpy as np
 from numba import njit
 
 from longstride.jit_cache.cache import cached
-from longstride.process.kernel import dynamics
 from longstride.process.kernel.counter_rng import advance, uniform
 from longstride.process.kernel.duty import duty_stretches, pause_until_done
+from longstride.process.kernel.service_times import draw_service
 from longstride.process.simulator import ProcessSimulator
 from longstride.seeding import stream
 from longstride.simulators.compile import kernel_functions
@@ -112,7 +112,7 @@ def _build_replay(reset: Function, step: Function) -> Function:
                 slot = state.queue_head[p.pair_activity[pair]]
                 row.pair, row.case, row.enabled = pair, state.slot_case[slot], state.slot_enabled[slot]
                 u = uniform(advance(state.slot_stream[slot]))
-                work = dynamics.draw_service(p, pair, u)
+                work = draw_service(p, pair, state.slot_node[slot], u)
                 row.finish = state.time + work
                 if p.pause and p.has_rosters:
                     done = pause_until_done(state, p, p.pair_resource[pair], state.time, work)

@@ -9,6 +9,7 @@ from longstride.process.event_logs.pauses import no_pauses
 from longstride.process.event_logs.reading.collect import Coded
 from longstride.process.kernel.parameters import build_parameters
 from longstride.process.mining.delays.play_logged import as_logged_record, play_logged
+from longstride.process.scenario.routing import build_routing
 from longstride.process.scenario.scenario import Scenario
 
 _HOUR = 3600.0
@@ -21,7 +22,8 @@ def simulated_log(scenario: Scenario, log: EventLog, seed: int) -> EventLog:
 
     Like the log it has no events of cases that wait for their first start, unless the log records arrivals.
     """
-    parameters, sizes = build_parameters(scenario)
+    routing = build_routing(scenario.flow, scenario.activities)
+    parameters, sizes = build_parameters(scenario, routing)
     record = as_logged_record(parameters)
     record["horizon"] = _LONGER * scenario.horizon.value
     begin = float(log.clock_start.min()) / _HOUR
@@ -35,6 +37,10 @@ def simulated_log(scenario: Scenario, log: EventLog, seed: int) -> EventLog:
     activities = compact(Coded(list(scenario.activities), parameters.node_target[played.node[order]]))
     people = compact(Coded(list(scenario.resources), played.resource[order]))
     start, end = (_HOUR * times[order] / scenario.hour for times in (played.start, played.end))
+    column = log.column
+    if column is not None:  # each case has that of the first of its events
+        first = np.unique(case, return_index=True)[1]
+        column = replace(column, of_case=np.array(routing.value)[played.node[order[first]]])
     return replace(
         log,
         cases=tuple(map(str, names)),
@@ -48,5 +54,6 @@ def simulated_log(scenario: Scenario, log: EventLog, seed: int) -> EventLog:
         clock_start=start,
         clock_end=end,
         pauses=no_pauses(),
+        column=column,
         classes=log.classes.with_cases(of_case[names]) if log.classes else None,
     )

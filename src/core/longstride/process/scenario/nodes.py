@@ -2,9 +2,10 @@
 
 ``{"cases": [{"weight": 2, "tasks": [{"task": "Check"}, {"task": "Decide", "delay": 3.5}]}]}``: a task begins after
 the tasks in ``after`` (numbers from 0; by default the previous task) and after its delay, in open time. Tasks of a case
-with a higher ``priority`` (0 by default) come first in their queues.
+with a higher ``priority`` (0 by default) come first in their queues. What its ``value`` does is in ``case_values``.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,8 @@ TASK, XOR, FORK, JOIN, END = range(5)
 
 MOST_PRIORITY = 1_000
 """Highest priority of a case."""
+
+_KEYS = {"weight", "priority", "value", "tasks"}
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class TemplateCase:
 
     tasks: list[TemplateTask]
     priority: int
+    value: float  # NaN for none
 
 
 def parse_cases(cases: Any, index: dict[str, int]) -> tuple[list[TemplateCase], list[float]]:
@@ -44,13 +48,14 @@ def parse_cases(cases: Any, index: dict[str, int]) -> tuple[list[TemplateCase], 
     parsed, weights = [], []
     for c, case in enumerate(cases):
         where = f"flow.cases[{c}]"
-        if not isinstance(case, dict) or "tasks" not in case or not set(case) <= {"weight", "priority", "tasks"}:
-            raise UserError(f"{where}: expected the keys tasks and, if needed, weight and priority.")
+        if not isinstance(case, dict) or "tasks" not in case or not set(case) <= _KEYS:
+            raise UserError(f"{where}: expected the keys tasks and, if needed, weight, priority and value.")
         weights.append(_number(case.get("weight", 1.0), f"{where}.weight"))
         if not isinstance(case["tasks"], list) or not case["tasks"]:
             raise UserError(f"{where}.tasks: expected a list of tasks that is not empty.")
         tasks = [_task(task, i, index, f"{where}.tasks[{i}]") for i, task in enumerate(case["tasks"])]
-        parsed.append(TemplateCase(tasks, _priority(case.get("priority", 0), f"{where}.priority")))
+        value = _number(case["value"], f"{where}.value", -1e300) if "value" in case else math.nan
+        parsed.append(TemplateCase(tasks, _priority(case.get("priority", 0), f"{where}.priority"), value))
     total = sum(weights)
     if total <= 0.0:
         raise UserError("flow.cases: the weights must not all be zero.")
@@ -76,9 +81,10 @@ def _priority(value: Any, where: str) -> int:
     return value
 
 
-def _number(value: Any, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value < 1e12:
-        raise UserError(f"{where}: expected a number that is not negative, not {str(value)[:60]!r}.")
+def _number(value: Any, where: str, least: float = 0.0) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < max(1e12, -least):
+        kind = "a number" if least else "a number that is not negative"
+        raise UserError(f"{where}: expected {kind}, not {str(value)[:60]!r}.")
     return float(value)
 
 

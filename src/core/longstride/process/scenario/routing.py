@@ -5,6 +5,7 @@ cases, or one of these for each class of cases. All become nodes: TASK waits for
 starts all branches, JOIN waits for all branches, END closes the case.
 """
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +45,7 @@ class Routing:
     inside: list[int] = field(default_factory=list)  # innermost join around each node, -1 for none
     delay: list[float] = field(default_factory=list)  # open time before each TASK from the flow itself, 0 for none
     priority: list[int] = field(default_factory=list)  # priority of each node's case in queues
+    value: list[float] = field(default_factory=list)  # value of each node's case, NaN for none
     mean_width: float = 1.0  # mean over the cases of the number in width
     depth: int = 0  # most nodes that one token can lead to at one time
     visits: list[float] = field(default_factory=list)  # expected visits of each node, if known without solving
@@ -57,6 +59,7 @@ class Routing:
         self.inside.append(inside)
         self.delay.append(0.0)
         self.priority.append(0)
+        self.value.append(math.nan)
         self.target.append(target)
         self.successors.append(successors)
         self.probabilities.append(probabilities or [1.0] * len(successors))
@@ -163,6 +166,7 @@ def _classes(flow: dict[str, Any], activities: list[str]) -> Routing:
             after = [n + shift if n else 0 for n in part.successors[node]]
             routing.add(part.kind[node], target, after, part.probabilities[node], inside)
             routing.delay[-1], routing.priority[-1] = part.delay[node], part.priority[node]
+            routing.value[-1] = part.value[node]
         roots.append(part.root + shift if part.root else 0)
         probabilities.append(p)
         routing.visits += [p * float(v) for v in visits[1:]]
@@ -196,6 +200,7 @@ def _cases(routing: Routing, cases: list[TemplateCase], probabilities: list[floa
         before = len(routing.kind)
         roots.append(_case(routing, case.tasks, columns, end))
         routing.priority[before:] = [case.priority] * (len(routing.kind) - before)
+        routing.value[before:] = [case.value] * (len(routing.kind) - before)
         routing.visits += [p] * (len(routing.kind) - before)
         routing.depth = max(routing.depth, len(routing.kind) - before + 2)
         widths.append(width_of(case.tasks))

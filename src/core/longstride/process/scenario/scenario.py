@@ -11,9 +11,11 @@ from pydantic import Field
 from longstride.errors import UserError
 from longstride.process.scenario.aims import Aims, problems_of_aims
 from longstride.process.scenario.calendar import Absence, Moment, hour_of_clock, problems_of_calendar
+from longstride.process.scenario.case_values import CaseValues, problems_of_values
 from longstride.process.scenario.classes import class_names, flows_of
 from longstride.process.scenario.schema import (
     Batch,
+    Capacity,
     Day,
     Delay,
     DutyPlan,
@@ -76,13 +78,6 @@ class Shift(Strict):
     to: str = Field(pattern=_CLOCK)
 
 
-class Capacity(Strict):
-    """Limits at which an episode ends with a message."""
-
-    open_cases: int | None = Field(default=None, ge=1)
-    waiting_tasks: int | None = Field(default=None, ge=1)
-
-
 class Scenario(Strict):
     """A process: its arrivals, activities, resources, service times, flow and working hours.
 
@@ -111,6 +106,7 @@ class Scenario(Strict):
     delay_clock: list[float] | None = None
     automatic: list[Delay] = Field(default_factory=list)
     batches: list[Batch] = Field(default_factory=list)
+    case_values: CaseValues | None = None
     waiting: Waiting | None = None
     logged: Logged | None = None
     capacity: Capacity = Field(default_factory=Capacity)
@@ -213,6 +209,7 @@ def _problems(scenario: Scenario) -> Iterator[str]:
     yield from problems_of_delays(scenario.automatic, "automatic", scenario.activities)
     yield from problems_of_batches(scenario.batches, {service.activity for service in scenario.service})
     yield from problems_of_clock(scenario.delay_clock)
+    yield from problems_of_values(scenario.case_values, scenario.activities)
     names = scenario.activities, scenario.resources, scenario.classes
     yield from problems_of_aims(scenario.aims, scenario.arrivals.times, *names)
     if scenario.time_unit == "abstract" and (scenario.delay_clock or scenario.at_end_of_duty == "pause"):

@@ -35,6 +35,13 @@ class Horizon(Strict):
     value: float = Field(gt=0)
 
 
+class Capacity(Strict):
+    """Limits at which an episode ends with a message."""
+
+    open_cases: int | None = Field(default=None, ge=1)
+    waiting_tasks: int | None = Field(default=None, ge=1)
+
+
 class Delay(Strict):
     """An activity's time without a person, in time units; distributions as in ``service``."""
 

@@ -252,6 +252,8 @@ class _Builder:
             notes.append(
                 f"Tasks that the scenario does not have are left out ({some}{more}); the people on them are not free."
             )
+        if values := self._names.scenario.case_values:
+            notes.append(f"A state has no {values.column!r}, so the oldest task is the first of each queue.")
         if expected:
             notes.append(
                 "On shift: people whom the scenario expects at this hour, and those at work; --on-shift names others."

@@ -46,7 +46,8 @@ class StateReader:
     """
 
     def __init__(self, simulator: ProcessSimulator, listed: bool) -> None:
-        self._simulator, self._listed = simulator, listed
+        self._simulator, self._listed, self._parameters = simulator, listed, simulator.parameters.copy()
+        self._parameters["has_priorities"] = 0  # a described state has neither priorities nor values of cases
         self._states, actions = empty_record(simulator), len(simulator.parameters.pair_mean) + 1
         # Views of the record: plain indexing with [0] would copy scalar fields.
         self._fields = {name: self._states[name].view(np.ndarray)[0, ...] for name in simulator.state_dtype.names or ()}
@@ -70,9 +71,7 @@ class StateReader:
         """
         self._rng.bit_generator.state = self._begin
         read = self._observation, self._mask, self._features, self._ids, self._choices
-        status, feasible, count = self._read(
-            self._states, self._simulator.parameters, described, self._rng, self._guarded, *read
-        )
+        status, feasible, count = self._read(self._states, self._parameters, described, self._rng, self._guarded, *read)
         if status != OK:
             raise describe_fault(status, self._simulator, "of the described state", 0)
         choices = dict(zip(self.heuristics, self._choices.tolist(), strict=False))

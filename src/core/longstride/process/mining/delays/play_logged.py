@@ -131,7 +131,7 @@ def choose_logged(state, p, rng):  # type: ignore[no-untyped-def]
     for a in range(len(state.queue_length)):
         if state.queue_length[a] > 0 and state.able[a] > 0:
             slot = state.queue_head[a]
-            ahead = ahead_by_priority(state, p, a) if p.has_priorities else 0
+            ahead = ahead_by_priority(state, p, a) if p.has_priorities == 1 else 0
             for _ in range(state.queue_length[a]):
                 if state.slot_case[slot] - ahead < oldest:
                     oldest, chosen = state.slot_case[slot] - ahead, a

@@ -20,11 +20,11 @@ _AHEAD = 16
 _AT_ONCE = 1.0
 """Seconds by which one task must have waited longer than another."""
 
-_FEWEST, _EVIDENCE = 20, 10.0
+FEWEST, EVIDENCE = 20, 10.0
 """Fewest choices against the order of waiting that were kept back, and the difference of log-likelihoods of all that
 were kept back from which there are classes."""
 
-_CLEAN = 0.1
+CLEAN = 0.1
 """Share of an activity's choices that may contradict the classes. Where tasks rest, many do."""
 
 _ROUNDS, _LEAST = 30, 1e-3
@@ -45,20 +45,11 @@ def find_priorities(log: EventLog, cases: CaseOrder) -> tuple[np.ndarray, list[s
     of the events predict the choices between the events of the other one.
     """
     case, count, activity = log.case[cases.order], len(log.cases), log.activity[cases.order]
-    choices, none = _choices(log, cases), (np.zeros(count, np.int64), list[str]())
-    of = activity[choices.chosen]
-    clean = [a for a in np.unique(of) if _fit(_taken(choices, of == a), case, activity, count)[1][a] <= _CLEAN]
-    choices, rng = _taken(choices, np.isin(of, clean)), np.random.default_rng(0)
-    half = rng.permutation(len(case)) % 2
-    halves = [_taken(choices, (half[choices.chosen] == k) & (half[choices.left] == k)) for k in (0, 1)]
-    if min(part.overtook.sum() for part in halves) < _FEWEST:
+    choices, none = clean_choices(log, cases), (np.zeros(count, np.int64), list[str]())
+    if gain_of_classes(choices, case, activity, count) <= EVIDENCE:
         return none
-    gain = 0.0
-    for known, kept in (halves, halves[::-1]):
-        urgent, wrong = _fit(known, case, activity, count)
-        gain += _likelihood(kept, urgent, wrong, case, activity) - _without_classes(known, kept, activity)
-    if gain <= _EVIDENCE:
-        return none
+    rng = np.random.default_rng(0)
+    rng.permutation(len(case))  # draws as many numbers as the halves
     urgent, _ = _fit(choices, case, activity, count)
     first = (rng.random(count) < urgent).astype(np.int64)  # a case that met no other one is drawn
     if not first.any() or first.all():
@@ -70,7 +61,31 @@ def find_priorities(log: EventLog, cases: CaseOrder) -> tuple[np.ndarray, list[s
     ]
 
 
-def _choices(log: EventLog, cases: CaseOrder) -> Choices:
+def gain_of_classes(choices: Choices, case: np.ndarray, activity: np.ndarray, count: int) -> float:
+    """Return by how much two classes of ``count`` cases make choices likelier that were kept back; 0 if too few are.
+
+    ``case`` and ``activity``, int64[n], are those of the events.
+    """
+    half, gain = np.random.default_rng(0).permutation(len(case)) % 2, 0.0
+    halves = [_taken(choices, (half[choices.chosen] == k) & (half[choices.left] == k)) for k in (0, 1)]
+    if min(part.overtook.sum() for part in halves) < FEWEST:
+        return 0.0
+    for known, kept in (halves, halves[::-1]):
+        urgent, wrong = _fit(known, case, activity, count)
+        gain += _likelihood(kept, urgent, wrong, case, activity) - _without_classes(known, kept, activity)
+    return gain
+
+
+def clean_choices(log: EventLog, cases: CaseOrder) -> Choices:
+    """Return the choices of people in activities in which few contradict two classes."""
+    case, activity, choices = log.case[cases.order], log.activity[cases.order], choices_of(log, cases)
+    count = len(log.cases)
+    of = activity[choices.chosen]
+    clean = [a for a in np.unique(of) if _fit(_taken(choices, of == a), case, activity, count)[1][a] <= CLEAN]
+    return _taken(choices, np.isin(of, clean))
+
+
+def choices_of(log: EventLog, cases: CaseOrder) -> Choices:
     """Return the choices of people between tasks that they do themselves."""
     start, enabled = log.start[cases.order], cases.enabled
     activity, resource = log.activity[cases.order], log.resource[cases.order]
