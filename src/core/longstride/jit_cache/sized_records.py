@@ -253,9 +253,10 @@ class _Fields(AttributeTemplate):
 
 
 def _read(context: Any, builder: Any, table: Any, place: int) -> Any:
-    """Read a place of the table as what never changes, so that LLVM reads it once in a function."""
+    """Read a place of the table as what never changes and is not negative: LLVM then reads it once in a function."""
     loaded = builder.load(builder.gep(table, [context.get_constant(types.intp, place)]))
     loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
+    loaded.set_metadata("range", builder.module.add_metadata([ir.IntType(64)(0), ir.IntType(64)(2**48)]))
     return loaded
 
 
