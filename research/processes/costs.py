@@ -46,8 +46,10 @@ def scenario(rate: float, price: float) -> dict[str, object]:
     }
 
 
-def optimum(rate: float, price: float) -> tuple[float, int]:
+def optimum(rate: float, price: float, weight: float = 1.0) -> tuple[float, int]:
     """Return the least mean cost of a case, and the length of the queue from which ``fast`` is called.
+
+    ``weight`` is the cost of a unit of cycle time.
 
     Relative value iteration over (waiting, fast busy, slow busy), uniformised; values are those after the decisions of
     an event.
@@ -55,7 +57,7 @@ def optimum(rate: float, price: float) -> tuple[float, int]:
     fast, slow = 1.0 / FAST, 1.0 / SLOW
     total = rate + fast + slow
     waiting, on_fast, on_slow = np.indices((LONGEST + 1, 2, 2))
-    costs = (waiting + on_fast + on_slow + price * on_fast + CHEAP * on_slow) / total
+    costs = (weight * (waiting + on_fast + on_slow) + price * on_fast + CHEAP * on_slow) / total
     values = np.zeros(costs.shape)
     while True:
         best = values.copy()
@@ -70,7 +72,7 @@ def optimum(rate: float, price: float) -> tuple[float, int]:
         new = costs + (rate * arrived + fast * by_fast + slow * by_slow) / total
         change = new - values
         values = new - new[0, 0, 0]
-        if np.ptp(change) < 1e-11:
+        if np.ptp(change) < 1e-11 * max(weight, 1.0):
             calls = [n for n in range(1, 30) if values[n - 1, 1, 1] <= values[n, 0, 1]]
             return float(change.mean() * total / rate), calls[0]
 
