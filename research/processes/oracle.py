@@ -1,10 +1,10 @@
 """The floor of the log's size: what a miner reaches that knows the form of a process and estimates its values alone.
 
-The processes are those of ``unusual.py``. Each seed has a log; from its cases the generator's own values are estimated by
-maximum likelihood: the rate of arrivals, the mean time of each activity, the probability of a repetition, the amounts. The
-form is known: hours, skills, order of service, distributions. The engine then plays the process with these values and
-its changes, with the random numbers of the truth, so that the difference to the truth is that of the values. With
-``--predicted``, predictions of ``counterfactuals.py`` for the same logs stand beside.
+The processes are those of ``unusual.py``. Each seed has a log; from its cases the generator's own values are estimated
+by maximum likelihood: the rate of arrivals, the mean time of each activity, the probability of a repetition, the
+amounts. The form is known: hours, skills, order of service, distributions. The engine then plays the process with these
+values and its changes, with the random numbers of the truth, so that the difference to the truth is that of the values.
+With ``--predicted``, predictions of ``counterfactuals.py`` for the same logs stand beside.
 Usage: python research/processes/oracle.py FOLDER [--process rework ...] [--seeds 11 12 13] [--runs 30]
        [--predicted JSON] [--json FILE]           # FOLDER has the truth of counterfactuals.py, or gets it
 """
@@ -124,7 +124,8 @@ def summary(name: str, rows: list[dict[str, Any]]) -> None:
         if all(row[kind] is not None for row in rows):
             error = np.array([row[kind] for row in rows]) - true
             held, far = int(within(error + true, true).sum()), np.sqrt((error**2).mean(0)).round(1).tolist()
-            print(f"{name:12} {kind:9} within {held} of {error.size}, error {far}, mean {error.mean(0).round(1).tolist()}")
+            mean = error.mean(0).round(1).tolist()
+            print(f"{name:12} {kind:9} within {held} of {error.size}, error {far}, mean {mean}")
     if all(row["predicted"] is not None for row in rows):
         error = np.array([np.array(row["predicted"]) - row["oracle"] for row in rows])
         far = np.sqrt((error**2).mean(0)).round(1).tolist()

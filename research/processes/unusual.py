@@ -66,7 +66,8 @@ def chats() -> Made:
     """Two agents have up to three chats open and work on each at full speed."""
     agents = group("agent", 2, {"Chat"}, capacity=3)
     made = {"people": agents | group("expert", 2, {"Solve"}), "work": {"Chat": 2.6, "Solve": 0.6}}
-    return made | {"path": lambda rng, made: chain(["Chat", "Solve"]), "a_week": 75.0, "busy": "Chat", "like": "agent 1"}
+    path = lambda rng, made: chain(["Chat", "Solve"])  # noqa: E731
+    return made | {"path": path, "a_week": 75.0, "busy": "Chat", "like": "agent 1"}
 
 
 def shares() -> Made:
