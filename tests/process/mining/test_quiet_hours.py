@@ -1,5 +1,7 @@
 """Hours without starts in which no task waits are duty, and a day's hours are those of its week unless it differs."""
 
+import math
+
 import numpy as np
 import pytest
 from helpers.generated_logs import log_of
@@ -7,18 +9,18 @@ from helpers.generated_logs import log_of
 from longstride.process.mining.case_order import order_cases
 from longstride.process.mining.delays.waits import hours_of_waiting, ready_times
 from longstride.process.mining.rosters import mine_rosters
-from longstride.process.mining.shifts import usual_hours
+from longstride.process.mining.shifts import as_on_others
 from longstride.process.mining.working_hours import worked_time
 
 WEEKS = 26
 HOUR = 3600.0
 
 
-def early_shift():
-    """Return the starts, in hours, of tasks from six to two: left ones at six, nothing until nine, then new ones."""
+def early_shift(left=0.4, weeks=WEEKS):
+    """Return the starts, in hours, of tasks from six to two: some days have one at six, then none begins until nine."""
     rng, found = np.random.default_rng(4), []
-    for day in (168 * week + 24 * d for week in range(WEEKS) for d in range(5)):
-        found += [day + 6.0] * (rng.random() < 0.4) + sorted(day + rng.uniform(9, 14, 4))
+    for day in (168 * week + 24 * d for week in range(weeks) for d in range(5)):
+        found += [day + 6.0] * (rng.random() < left) + sorted(day + rng.uniform(9, 14, 4))
     return np.array(found)
 
 
@@ -70,12 +72,27 @@ def test_a_task_can_begin_when_its_predecessors_have_ended():
     np.testing.assert_array_equal(ready_times(log, order_cases(log)) / HOUR, [np.nan, 3.0, 5.0, np.nan])
 
 
-def test_a_day_has_the_usual_hours_of_its_week_unless_that_is_improbable():
-    day = np.repeat(np.arange(5), 13)
-    seen = np.zeros((65, 24), np.bool_)
-    seen[:, 9:14] = True
-    seen[day == 4, 12:14] = False  # Fridays end at noon
-    seen[np.flatnonzero(day > 0)[::6], 6:9] = True  # nothing was left on the 13 Mondays, by chance
-    hours = usual_hours(day, seen)
-    assert np.flatnonzero(hours[0]).tolist() == list(range(6, 14))
-    assert np.flatnonzero(hours[-1]).tolist() == list(range(6, 12))
+def test_hours_are_those_of_other_days_unless_that_is_improbable():
+    others = np.zeros((52, 24), np.bool_)
+    others[:, 9:14] = True
+    others[::6, 6:9] = True
+    others[::20, 14] = True  # rare
+    monday = np.zeros((13, 24), np.bool_)
+    monday[:, 9:12] = True  # at noon people go; before nine nothing was left on 13 Mondays, by chance
+    assert np.flatnonzero(as_on_others(monday, others)).tolist() == list(range(6, 12))
+    assert not as_on_others(monday, others[:0]).any()
+    chances = [sum(math.comb(13, i) * p**i * (1 - p) ** (13 - i) for i in range(3)) for p in np.arange(53) / 52]
+    two = np.zeros((13, 24), np.bool_)
+    two[:2] = True
+    for k in range(53):
+        others[:], others[:k] = False, True
+        assert as_on_others(two, others).all() == (k / 52 >= 0.1 and chances[k] >= 0.01)
+
+
+def test_a_weekday_on_which_little_is_left_has_the_hours_of_the_others():
+    rng, start = np.random.default_rng(6), early_shift(left=0.15, weeks=16)
+    start = start[(start % 168 >= 24) | (start % 24 > 9)]  # on no Monday is a task left
+    log = log_of(np.arange(len(start)), np.zeros(len(start)), np.zeros(len(start)), start, start + 0.2 * rng.random())
+    found = mine_rosters(log, worked_time(log), False, np.ones(len(log), np.bool_), HOUR * start)
+    monday = [plan for plan in found.plans["b0"] if plan["days"] == ["Monday"]]
+    assert {" ".join(plan["hours"]) for plan in monday} == {"06:00-14:00"}

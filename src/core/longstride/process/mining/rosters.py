@@ -15,6 +15,7 @@ from longstride.process.event_logs.event_log import EventLog
 from longstride.process.event_logs.grouping import rows_by
 from longstride.process.mining.delays.waits import hours_of_waiting
 from longstride.process.mining.shifts import (
+    as_on_others,
     begun_by_hour,
     changes_shifts,
     hours_of_taking,
@@ -185,14 +186,19 @@ def _hours_there(
     not rest, hours without a start are overtime or a break, unless they are ``quiet``, bool[weeks, 24]. Hours repeat
     after ``cycle`` days.
     """
-    there = usual_hours(of_cycle, seen)
+    usual = there = usual_hours(of_cycle, seen)
     if changes:
         there &= in_shifts(seen)
         return there
     if start is not None:
+        there = np.zeros_like(usual)
         for day in np.unique(of_cycle):
-            begun, idle = begun_by_hour(start, cycle)[day // 7], None if quiet is None else quiet[day // 7]
-            there[of_cycle == day] = without_overtime(there[of_cycle == day][0], begun, idle)
+            of_day, of_week, week = of_cycle == day, of_cycle // 7 == day // 7, day // 7
+            begun, idle = begun_by_hour(start, cycle)[week], None if quiet is None else quiet[week]
+            # Hours in which tasks usually begin in this week of the cycle are so on each of its days that allows it.
+            taking = hours_of_taking(usual[of_week].any(0), begun, idle)
+            hours = usual[of_day][0] | (taking & as_on_others(seen[of_day], seen[of_week & ~of_day]))
+            there[of_day] = without_overtime(hours, begun, idle)
     return there
 
 

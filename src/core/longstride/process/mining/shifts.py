@@ -37,7 +37,7 @@ _OVERTIME, _EXPECTED = 0.05, 7.0
 first value. The mean must reach the second value, so that this is not chance."""
 
 _BY_CHANCE = 0.01
-"""Probability from which a day's few records in an hour may be as usual in that hour as those of the week's others."""
+"""Probability from which few days with records in an hour may be chance."""
 
 _SHUFFLES = 20
 _LONGEST = 0.95
@@ -139,17 +139,23 @@ def in_shifts(seen: np.ndarray) -> np.ndarray:
 def usual_hours(of_cycle: np.ndarray, seen: np.ndarray) -> np.ndarray:
     """Return bool[k, 24], for each day the hours at which the person is usually seen on this day of the cycle.
 
-    A day has few records in an hour by chance, too, so hours that are usual on the other days of its week are so on it,
-    unless that is improbable. ``seen``, bool[k, 24], are the hours of days, ``of_cycle``, int64[k].
+    ``of_cycle``, int64[k], are the days with records, ``seen``, bool[k, 24], their hours.
     """
     hours = np.zeros_like(seen)
     for day in np.unique(of_cycle):
-        of_day, of_week = of_cycle == day, of_cycle // 7 == day // 7
-        count, others = int(of_day.sum()), seen[of_week & ~of_day]
-        share = others.mean(0) if len(others) else np.zeros(24)
-        alike = (share >= RARE) & (bdtr(seen[of_day].sum(0).astype(np.float64), count, share) >= _BY_CHANCE)
-        hours[of_day] = without_short_gaps((seen[of_day].mean(0) >= RARE) | alike, CLOSED_GAP)
+        of_day = of_cycle == day
+        hours[of_day] = without_short_gaps(seen[of_day].mean(0) >= RARE, CLOSED_GAP)
     return hours
+
+
+def as_on_others(seen: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Return bool[24], hours that are usual on other days, and in which a day may have few records by chance.
+
+    ``seen`` and ``others``, bool[*, 24], are the hours with records of this day of the cycle, and of those others.
+    """
+    share = others.mean(0) if len(others) else np.zeros(24)
+    chance = bdtr(seen.sum(0).astype(np.float64), len(seen), share)  # of at most as many days with records
+    return np.asarray((share >= RARE) & (chance >= _BY_CHANCE))
 
 
 def begun_by_hour(start: np.ndarray, cycle: int) -> np.ndarray:
@@ -165,21 +171,24 @@ def without_overtime(hours: np.ndarray, begun: np.ndarray, quiet: np.ndarray | N
     ``begun``, int64[24], are the events that begin in each hour. Those at the beginning of a day are overtime of the
     night before. Hours between others are no break if they are ``quiet``, bool[24]: no task waits in them.
     """
-    taking = hours_of_taking(hours, begun)
-    if quiet is not None and taking.any():
-        at = np.flatnonzero(taking)
-        taking[at[0] : at[-1]] |= (hours & quiet)[at[0] : at[-1]]
+    taking = hours_of_taking(hours, begun, quiet)
     return taking if taking.any() else hours
 
 
-def hours_of_taking(hours: np.ndarray, begun: np.ndarray) -> np.ndarray:
-    """Return the ``hours``, bool[24], in which events begin as usual; none if there are too few events."""
+def hours_of_taking(hours: np.ndarray, begun: np.ndarray, quiet: np.ndarray | None = None) -> np.ndarray:
+    """Return the ``hours``, bool[24], of :func:`without_overtime`; none if there are too few events."""
     at = np.flatnonzero(hours & (begun > 0))
     if len(at) == 0:
         return np.zeros(24, np.bool_)
     within = hours & (np.arange(24) >= at[0]) & (np.arange(24) <= at[-1])
     mean = float(begun[within].mean())
-    return within & (begun >= _OVERTIME * mean) if mean >= _EXPECTED else np.zeros(24, np.bool_)
+    if mean < _EXPECTED:
+        return np.zeros(24, np.bool_)
+    taking = within & (begun >= _OVERTIME * mean)
+    if quiet is not None:
+        first, last = np.flatnonzero(taking)[[0, -1]]
+        taking[first:last] |= (hours & quiet)[first:last]
+    return np.asarray(taking)
 
 
 def quiet_hours(waiting: np.ndarray, days: np.ndarray, cycle: int) -> np.ndarray:
