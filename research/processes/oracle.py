@@ -3,8 +3,8 @@
 The processes are those of ``unusual.py``. Each seed has a log; from its cases the generator's own values are estimated
 by maximum likelihood: the rate of arrivals, the mean time of each activity, the probability of a repetition, the
 amounts. The form is known: hours, skills, order of service, distributions. The engine then plays the process with these
-values and its changes, with the random numbers of the truth, so that the difference to the truth is that of the values.
-With ``--predicted``, predictions of ``counterfactuals.py`` for the same logs stand beside.
+values and its changes, and the true process with the same random numbers; the difference is the oracle's error, which
+has the printed standard error. With ``--predicted``, predictions of ``counterfactuals.py`` for the same logs follow.
 Usage: python research/processes/oracle.py FOLDER [--process rework ...] [--seeds 11 12 13] [--runs 30]
        [--predicted JSON] [--json FILE]           # FOLDER has the truth of counterfactuals.py, or gets it
 """
@@ -23,10 +23,10 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import unusual
-from counterfactuals import CHANGES, true_changes, truth
+from counterfactuals import CHANGES, truth
 
-FIRST_SEED = 5000
-"""Seed of the first run of the truth."""
+FIRST_SEED, MOST = 5000, 1.5
+"""Seed of the first run, and the rate at which arrivals are drawn, in true ones."""
 
 
 def main() -> None:
@@ -49,10 +49,12 @@ def main() -> None:
         of_process = []
         for seed in options.seeds:
             values = estimated(name, seed)
-            oracle = true + true_changes(cycles(name, options.runs, **values))[0] - true_changes(played)[0]
-            row = {"process": name, "seed": seed, "true": true.tolist(), "oracle": oracle.tolist()}
-            of_process.append(row | {"predicted": predicted.get((name, seed)), "values": shown(values)})
-            print(f"{name:12}{seed:4}  {in_signs(oracle, true)}  {shown(values)}", flush=True)
+            error, noise = difference(cycles(name, options.runs, **values), played)
+            row = {"process": name, "seed": seed, "true": true.tolist(), "oracle": (true + error).tolist()}
+            row |= {"noise": noise.tolist(), "predicted": predicted.get((name, seed)), "values": shown(values)}
+            of_process.append(row)
+            noises = " ".join(f"{part:.1f}" for part in noise)
+            print(f"{name:12}{seed:4}  {in_signs(true + error, true)}  ± {noises}  {shown(values)}", flush=True)
         found += of_process
         summary(name, of_process)
         if options.json:
@@ -101,9 +103,21 @@ def repetition(rounds: Counter[tuple[int, bool]], fewer: float) -> float:
 
 def cycles(name: str, runs: int, **values: Any) -> np.ndarray:
     """Return float64[runs, 1 + changes], mean cycle times of a process, first as it is, then with each change."""
+    values["most"] = MOST * unusual.changed(name, "")["a_week"]
     processes = [unusual.changed(name, change, **values) for change in ("", *CHANGES)]
     seeds = range(FIRST_SEED, FIRST_SEED + runs)
     return np.array([[unusual.figures(unusual.Play(made, seed))["cycle"] for made in processes] for seed in seeds])
+
+
+def difference(played: np.ndarray, true: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return how far the changes of a process are from the true ones, in points, and the standard errors of that."""
+    parts, changes = [], []
+    for of in (played, true):
+        means = of.mean(0)
+        ratio = means[1:] / means[0]
+        changes.append(100.0 * ratio)
+        parts.append(100.0 * (of[:, 1:] - ratio * of[:, :1]) / means[0])
+    return changes[0] - changes[1], np.std(parts[0] - parts[1], 0, ddof=1) / math.sqrt(len(true))
 
 
 def within(changes: np.ndarray, true: np.ndarray) -> np.ndarray:

@@ -164,7 +164,10 @@ def changed(name: str, change: str, **values: Any) -> Made:
 
 
 class Play:
-    """One run; ``events`` are (case, activity, person, start, end)."""
+    """One run; ``events`` are (case, activity, person, start, end).
+
+    With ``most`` arrivals are drawn at that rate, of which a share is kept: processes of different rates share cases.
+    """
 
     def __init__(self, made: Made, seed: int) -> None:
         self.made, self.rng, self.shared = made, random.Random(f"{seed} choices"), made.get("shared", False)
@@ -176,8 +179,11 @@ class Play:
             name: {"on": False, "open": [], "since": 0.0, "version": 0, "capacity": 1, "skills": set()} | who
             for name, who in made["people"].items()
         }
-        self.arrivals = arrival_times(made["a_week"], random.Random(f"{seed} arrivals"))
-        self.cases = [self.case(random.Random(f"{seed} case {i}")) for i in range(len(self.arrivals))]
+        most, marks = made.get("most", made["a_week"]), random.Random(f"{seed} marks")
+        drawn = enumerate(arrival_times(most, random.Random(f"{seed} arrivals")))
+        kept = [(i, at) for i, at in drawn if "most" not in made or marks.random() < made["a_week"] / most]
+        self.arrivals = [at for _, at in kept]
+        self.cases = [self.case(random.Random(f"{seed} case {i}")) for i, _ in kept]
         for i, at in enumerate(self.arrivals):
             self.push(at, "arrive", i)
         for name, who in self.people.items():
