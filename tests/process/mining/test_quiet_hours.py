@@ -89,10 +89,13 @@ def test_hours_are_those_of_other_days_unless_that_is_improbable():
         assert as_on_others(two, others).all() == (k / 52 >= 0.1 and chances[k] >= 0.01)
 
 
-def test_a_weekday_on_which_little_is_left_has_the_hours_of_the_others():
+def test_a_weekday_on_which_little_is_left_has_the_hours_of_the_others_in_a_rota():
     rng, start = np.random.default_rng(6), early_shift(left=0.15, weeks=16)
     start = start[(start % 168 >= 24) | (start % 24 > 9)]  # on no Monday is a task left
-    log = log_of(np.arange(len(start)), np.zeros(len(start)), np.zeros(len(start)), start, start + 0.2 * rng.random())
+    start += 168 * (start // 168)  # each second week is late
+    late = 168 + np.repeat(336 * np.arange(16), 25) + np.tile(np.repeat(24 * np.arange(5), 5), 16)
+    start = np.sort(np.append(start, late + rng.uniform(14, 20, len(late))))
+    log = log_of(np.arange(len(start)), np.zeros(len(start)), np.zeros(len(start)), start, start + 0.2)
     found = mine_rosters(log, worked_time(log), False, np.ones(len(log), np.bool_), HOUR * start)
-    monday = [plan for plan in found.plans["b0"] if plan["days"] == ["Monday"]]
+    monday = [plan for plan in found.plans["b0"] if plan["days"] == ["Monday"] and plan["week"] == 0]
     assert {" ".join(plan["hours"]) for plan in monday} == {"06:00-14:00"}

@@ -195,9 +195,10 @@ def _hours_there(
         for day in np.unique(of_cycle):
             of_day, of_week, week = of_cycle == day, of_cycle // 7 == day // 7, day // 7
             begun, idle = begun_by_hour(start, cycle)[week], None if quiet is None else quiet[week]
-            # Hours in which tasks usually begin in this week of the cycle are so on each of its days that allows it.
-            taking = hours_of_taking(usual[of_week].any(0), begun, idle)
-            hours = usual[of_day][0] | (taking & as_on_others(seen[of_day], seen[of_week & ~of_day]))
+            hours = usual[of_day][0]
+            if cycle > 7:  # a log has few days of each kind, so the hours of the others in this week count as well
+                taking = hours_of_taking(usual[of_week].any(0), begun, idle)
+                hours = hours | (taking & as_on_others(seen[of_day], seen[of_week & ~of_day]))
             there[of_day] = without_overtime(hours, begun, idle)
     return there
 
