@@ -15,7 +15,6 @@ from longstride.process.event_logs.event_log import EventLog
 from longstride.process.event_logs.grouping import rows_by
 from longstride.process.mining.delays.waits import hours_of_waiting
 from longstride.process.mining.shifts import (
-    as_on_others,
     begun_by_hour,
     changes_shifts,
     hours_of_taking,
@@ -183,7 +182,7 @@ def _hours_there(
     """Return bool[k, 24], the hours of a person's presence on each day, with changing shifts or without.
 
     ``start``, float64[n], are the times at which its records begin, None if tasks rest at the end of duty. If they do
-    not rest, hours without a start are overtime or a break, unless they are ``quiet``, bool[weeks, 24]. Hours repeat
+    not rest, hours without a start are overtime or a break, unless they are ``quiet``, bool[cycle, 24]. Hours repeat
     after ``cycle`` days.
     """
     usual = there = usual_hours(of_cycle, seen)
@@ -194,11 +193,10 @@ def _hours_there(
         there = np.zeros_like(usual)
         for day in np.unique(of_cycle):
             of_day, of_week, week = of_cycle == day, of_cycle // 7 == day // 7, day // 7
-            begun, idle = begun_by_hour(start, cycle)[week], None if quiet is None else quiet[week]
+            begun, idle = begun_by_hour(start, cycle)[week], None if quiet is None else quiet[day]
             hours = usual[of_day][0]
-            if cycle > 7:  # a log has few days of each kind, so the hours of the others in this week count as well
-                taking = hours_of_taking(usual[of_week].any(0), begun, idle)
-                hours = hours | (taking & as_on_others(seen[of_day], seen[of_week & ~of_day]))
+            if cycle > 7 and idle is not None:  # of few days of each kind, so those of the others in this week count
+                hours = hours | (idle & hours_of_taking(usual[of_week].any(0), begun, idle))
             there[of_day] = without_overtime(hours, begun, idle)
     return there
 

@@ -6,7 +6,6 @@ In shifts, hours of the day form a circle, so that a night shift is like any oth
 import math
 
 import numpy as np
-from scipy.special import bdtr
 
 from longstride.process.mining.working_hours import CLOSED_GAP, HOUR, without_short_gaps
 from longstride.process.scenario.scenario import HOURS_PER_WEEK
@@ -35,9 +34,6 @@ _EVIDENCE, _SURE = 10.0, 4.0
 _OVERTIME, _EXPECTED = 0.05, 7.0
 """Overtime and breaks: events that begin in an hour of the day, as a share of the mean of all hours, are below the
 first value. The mean must reach the second value, so that this is not chance."""
-
-_BY_CHANCE = 0.01
-"""Probability from which few days with records in an hour may be chance."""
 
 _SHUFFLES = 20
 _LONGEST = 0.95
@@ -148,16 +144,6 @@ def usual_hours(of_cycle: np.ndarray, seen: np.ndarray) -> np.ndarray:
     return hours
 
 
-def as_on_others(seen: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Return bool[24], hours that are usual on other days, and in which a day may have few records by chance.
-
-    ``seen`` and ``others``, bool[*, 24], are the hours with records of this day of the cycle, and of those others.
-    """
-    share = others.mean(0) if len(others) else np.zeros(24)
-    chance = bdtr(seen.sum(0).astype(np.float64), len(seen), share)  # of at most as many days with records
-    return np.asarray((share >= RARE) & (chance >= _BY_CHANCE))
-
-
 def begun_by_hour(start: np.ndarray, cycle: int) -> np.ndarray:
     """Return int64[weeks, 24], the records that begin in each hour of the day, by the week of a cycle of days."""
     hours = (start // HOUR).astype(np.int64)
@@ -192,13 +178,13 @@ def hours_of_taking(hours: np.ndarray, begun: np.ndarray, quiet: np.ndarray | No
 
 
 def quiet_hours(waiting: np.ndarray, days: np.ndarray, cycle: int) -> np.ndarray:
-    """Return bool[weeks, 24], the hours in which hardly ever a free person's task waits, so nothing could begin.
+    """Return bool[cycle, 24], the hours in which hardly ever a free person's task waits, so nothing could begin.
 
     ``waiting``, int64[*], are the hours in which it does, counted from time 0; ``days``, int64[k], those with records.
     """
-    waiting = waiting[np.isin(waiting // 24, days)]
-    of_week = np.bincount(days % cycle // 7, minlength=cycle // 7)
-    return np.asarray(begun_by_hour(HOUR * waiting, cycle) < _OVERTIME * of_week[:, None])
+    waiting, found = waiting[np.isin(waiting // 24, days)], np.zeros((cycle, 24))
+    np.add.at(found, (waiting // 24 % cycle, waiting % 24), 1.0)
+    return np.asarray(found < _OVERTIME * np.bincount(days % cycle, minlength=cycle)[:, None])
 
 
 def usual_days(of_cycle: np.ndarray, days: np.ndarray) -> np.ndarray:
