@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from longstride.process.changes.alike import same_sizes
 from numba import njit
 
 from longstride.learning.algorithms.interface import RolloutBatch, Targets
 from longstride.learning.algorithms.ppo import Ppo
-from longstride.process.changes.alike import same_sizes
 from longstride.process.front.pair import Pair
 from longstride.process.kernel import dynamics
 from longstride.process.kernel.counter_rng import child, uniform

@@ -117,8 +117,11 @@ def generated(engine: ModuleType, name: str, seed: int, folder: Path) -> tuple[E
     path = folder / f"{name.replace(' ', '_')}_{seed}.csv"
     made = engine.changed(name, "")
     engine.write_log(engine.Play(made, seed), path, received="noarrival" not in name)
-    words = {
-        "people +1": f"people +1 {engine.MORE[name].rsplit(' ', 1)[0]}",
+    whom = engine.MORE[name]
+    group = whom.rsplit(" ", 1)[0]
+    hours = {str(who["hours"]) for person, who in made["people"].items() if person.rsplit(" ", 1)[0] == group}
+    words = {  # a group of different hours does not tell whose hours the added person has
+        "people +1": f"people +1 {whom if len(hours) > 1 else group}",
         "times -20%": f"times -20% {made['busy']}",
     }
     return read_classified_log(path, "", LogReading(), ""), {change: words.get(change, change) for change in CHANGES}

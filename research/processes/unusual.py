@@ -21,6 +21,8 @@ from typing import Any
 
 MONDAY = datetime(2024, 1, 1)
 WEEKS = 27
+AMOUNTS = (-0.18, 0.6)
+"""Mean and standard deviation of the logarithm of the amounts."""
 Made = dict[str, Any]
 Week = list[tuple[int, int, int]]
 
@@ -33,18 +35,20 @@ def hours(begin: int = 9, end: int = 17, days: tuple[int, ...] = (0, 1, 2, 3, 4)
 def plain() -> Made:
     """Oldest task first, equal people, exponential times; analysts are busy 0.8 of their time.
 
-    The hours of a person are a list of weeks that repeat. ``jobs`` are (day of the beginning, skills).
+    The hours of a person are a list of weeks that repeat. ``jobs`` are (day of the beginning, skills). An assessment is
+    repeated with probability ``again``, which each repetition divides by ``fewer``.
     """
 
-    def path(rng: random.Random) -> list[tuple[str, tuple[int, ...]]]:
-        steps = ["Register", "Assess"]
-        while rng.random() < 0.25:
-            steps += ["Clarify", "Assess"]
+    def path(rng: random.Random, made: Made) -> list[tuple[str, tuple[int, ...]]]:
+        steps, again = ["Register", "Assess"], made["again"]
+        while rng.random() < again:
+            steps, again = [*steps, "Clarify", "Assess"], again / made["fewer"]
         return chain([*steps, "Decide"])
 
     people = group("clerk", 3, {"Register", "Clarify"}) | group("analyst", 5, {"Assess"})
     work = {"Register": 0.5, "Assess": 1.6, "Clarify": 0.4, "Decide": 0.5}
     made = {"people": people | group("manager", 2, {"Decide"}), "work": work, "path": path, "a_week": 75.0}
+    made |= {"again": 0.25, "fewer": 1.0}
     return made | {"busy": "Assess", "like": "analyst 3"}
 
 
@@ -62,7 +66,8 @@ def chats() -> Made:
     """Two agents have up to three chats open and work on each at full speed."""
     agents = group("agent", 2, {"Chat"}, capacity=3)
     made = {"people": agents | group("expert", 2, {"Solve"}), "work": {"Chat": 2.6, "Solve": 0.6}}
-    return made | {"path": lambda rng: chain(["Chat", "Solve"]), "a_week": 75.0, "busy": "Chat", "like": "agent 1"}
+    path = lambda rng, made: chain(["Chat", "Solve"])  # noqa: E731
+    return made | {"path": path, "a_week": 75.0, "busy": "Chat", "like": "agent 1"}
 
 
 def shares() -> Made:
@@ -127,21 +132,13 @@ def turnover() -> Made:
 
 def rework() -> Made:
     """The first assessment is repeated in half of the cases, the second in a quarter, ..."""
-
-    def path(rng: random.Random) -> list[tuple[str, tuple[int, ...]]]:
-        steps, again = ["Register", "Assess"], 0.5
-        while rng.random() < again:
-            steps, again = [*steps, "Clarify", "Assess"], again / 2
-        return chain([*steps, "Decide"])
-
-    made = plain() | {"path": path, "a_week": 62.0}
-    return made
+    return plain() | {"again": 0.5, "fewer": 2.0, "a_week": 62.0}
 
 
 def branches() -> Made:
     """After the registration, three tasks are done in any order or at once; the decision needs them all."""
 
-    def path(rng: random.Random) -> list[tuple[str, tuple[int, ...]]]:
+    def path(rng: random.Random, made: Made) -> list[tuple[str, tuple[int, ...]]]:
         return [("Register", ()), ("Assess", (0,)), ("Clarify", (0,)), ("Verify", (0,)), ("Decide", (1, 2, 3))]
 
     made = plain() | {"path": path}
@@ -158,20 +155,24 @@ MORE = {name: made()["like"] for name, made in PROCESSES.items()}
 """Whom the added person is like."""
 
 
-def changed(name: str, change: str) -> Made:
-    """Return a process with a change; none for an empty one."""
-    made = PROCESSES[name]()
+def changed(name: str, change: str, **values: Any) -> Made:
+    """Return a process with other values and a change; none for an empty one."""
+    made = PROCESSES[name]() | values
     if change == "people +1":
         made["people"][MORE[name].rsplit(" ", 1)[0] + " 99"] = deepcopy(made["people"][MORE[name]])
     elif change.startswith("arrivals"):
         made["a_week"] *= 1.0 + float(change.split()[1].rstrip("%")) / 100.0
     elif change.startswith("times"):
+        made["work"] = made["work"] | {made["busy"]: made["work"][made["busy"]]}
         made["work"][made["busy"]] *= 1.0 + float(change.split()[1].rstrip("%")) / 100.0
     return made
 
 
 class Play:
-    """One run; ``events`` are (case, activity, person, start, end)."""
+    """One run; ``events`` are (case, activity, person, start, end).
+
+    With ``most`` arrivals are drawn at that rate, of which a share is kept: processes of different rates share cases.
+    """
 
     def __init__(self, made: Made, seed: int) -> None:
         self.made, self.rng, self.shared = made, random.Random(f"{seed} choices"), made.get("shared", False)
@@ -183,8 +184,11 @@ class Play:
             name: {"on": False, "open": [], "since": 0.0, "version": 0, "capacity": 1, "skills": set()} | who
             for name, who in made["people"].items()
         }
-        self.arrivals = arrival_times(made["a_week"], random.Random(f"{seed} arrivals"))
-        self.cases = [self.case(random.Random(f"{seed} case {i}")) for i in range(len(self.arrivals))]
+        most, marks = made.get("most", made["a_week"]), random.Random(f"{seed} marks")
+        drawn = enumerate(arrival_times(most, random.Random(f"{seed} arrivals")))
+        kept = [(i, at) for i, at in drawn if "most" not in made or marks.random() < made["a_week"] / most]
+        self.arrivals = [at for _, at in kept]
+        self.cases = [self.case(random.Random(f"{seed} case {i}")) for i, _ in kept]
         for i, at in enumerate(self.arrivals):
             self.push(at, "arrive", i)
         for name, who in self.people.items():
@@ -199,9 +203,9 @@ class Play:
 
     def case(self, rng: random.Random) -> Made:
         """Draw a case: its tasks with their shares of the mean time, and its attributes."""
-        tasks = self.made["path"](rng)
+        tasks = self.made["path"](rng, self.made)
         luck = [rng.expovariate(1.0) for _ in tasks]
-        amount, allowance = math.exp(rng.gauss(-0.18, 0.6)), rng.choice([24.0, 72.0, 168.0])
+        amount, allowance = math.exp(rng.gauss(*self.made.get("amounts", AMOUNTS))), rng.choice([24.0, 72.0, 168.0])
         if "step" in self.made:
             amount = max(round(amount / self.made["step"]), 1) * self.made["step"]
         if self.made.get("order") == "amount":

@@ -15,7 +15,7 @@ from longstride.process.mining.delays.free_moments import (
     product_limit_mean,
     united,
 )
-from longstride.process.mining.rosters import without_overtime
+from longstride.process.mining.shifts import without_overtime
 from longstride.process.mining.working_hours import find_open_hours
 
 

@@ -12,7 +12,7 @@ from longstride.process.mining.delays.calibration import MIN_CASES, DelayCalibra
 from longstride.process.mining.delays.clock import delay_clock
 from longstride.process.mining.delays.free_moments import FreeMoments, blend, is_noisy
 from longstride.process.mining.delays.priorities import find_priorities
-from longstride.process.mining.delays.waits import Waits, find_waits
+from longstride.process.mining.delays.waits import Waits, find_waits, ready_times
 from longstride.process.mining.mine_services import some
 from longstride.process.mining.rosters import Rosters, mine_rosters
 from longstride.process.mining.weights import case_weights
@@ -69,7 +69,7 @@ def mine_external_delays(
         cycle=((last - first) / HOUR)[log.case[cases.order]],
     )
     steps.next("rosters")
-    rosters = mine_rosters(log, work, pause, batches.begun(log))
+    rosters = mine_rosters(log, work, pause, batches.begun(log), ready_times(log, cases))
 
     def keys(share: np.ndarray) -> dict[str, Any]:
         return {

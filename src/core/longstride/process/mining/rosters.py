@@ -13,20 +13,24 @@ import numpy as np
 
 from longstride.process.event_logs.event_log import EventLog
 from longstride.process.event_logs.grouping import rows_by
-from longstride.process.mining.shifts import RARE, changes_shifts, in_shifts, long_absences, usual_days, weeks_of_rota
-from longstride.process.mining.working_hours import (
-    CLOSED_GAP,
-    HOUR,
-    WorkedTime,
-    breaks_of,
-    present_hours,
-    without_short_gaps,
+from longstride.process.mining.delays.waits import hours_of_waiting
+from longstride.process.mining.shifts import (
+    begun_by_hour,
+    changes_shifts,
+    hours_of_taking,
+    in_shifts,
+    long_absences,
+    quiet_hours,
+    usual_days,
+    usual_hours,
+    weeks_of_rota,
+    without_overtime,
 )
-from longstride.process.scenario.scenario import DAYS, HOURS_PER_WEEK
+from longstride.process.mining.working_hours import CLOSED_GAP, HOUR, WorkedTime, breaks_of, present_hours
+from longstride.process.scenario.scenario import DAYS
 
-_OVERTIME, _EXPECTED = 0.05, 7.0
-"""Overtime and breaks: events that begin in an hour of the day, as a share of the mean of all hours, are below the
-first value. The mean must reach the second value, so that this is not chance."""
+_KNOWN = 0.5
+"""Share of a person's events whose predecessors tell since when they wait, from which a quiet hour is no break."""
 
 _MOST = 0.99
 """Share of the starts after which the end of a log begins."""
@@ -55,11 +59,13 @@ class Rosters(NamedTuple):
         }
 
 
-def mine_rosters(log: EventLog, worked: WorkedTime, pause: bool, begun: np.ndarray) -> Rosters:
+def mine_rosters(
+    log: EventLog, worked: WorkedTime, pause: bool, begun: np.ndarray, ready: np.ndarray | None = None
+) -> Rosters:
     """Return the duty of all resources of a log.
 
     ``pause`` is whether tasks rest at the end of duty; ``begun``, bool[n], are the events that count as begun: one of
-    each batch.
+    each batch. ``ready``, float64[n], is when each event could begin (:func:`ready_times`), if that is known.
     """
     # The log may begin in the middle of a day, and at its end people may have no work because no more cases come. So a
     # person without records on these days may be present.
@@ -88,7 +94,13 @@ def mine_rosters(log: EventLog, worked: WorkedTime, pause: bool, begun: np.ndarr
             found.in_turn.append(name)
         if cycle > 7:
             found.rotas[name] = cycle // 7
-        there = _hours_there(of_cycle, seen, changes, None if pause else start, cycle)
+        quiet = None
+        if ready is not None and np.isfinite(ready[mine]).mean() >= _KNOWN:
+            waiting = hours_of_waiting(
+                ready[mine], log.clock_start[mine], work.clock_start[records], clock_end[records]
+            )
+            quiet = quiet_hours(waiting, masks[:, 0], cycle)
+        there = _hours_there(of_cycle, seen, changes, None if pause else start, cycle, quiet)
         there &= seen | ~breaks_of(open_hours).reshape(7, 24)[of_cycle % 7]
         if not pause and worked.at_once[r] == 1:
             there |= overtime_of_several(work.clock_start[records], clock_end[records], masks[:, 0], there)
@@ -159,59 +171,34 @@ def _filled(days: np.ndarray) -> np.ndarray:
     return np.asarray(days | (between & (following - last - 1 <= CLOSED_GAP)))
 
 
-def _usual_hours(of_cycle: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """Return bool[k, 24], for each day the hours at which the person is usually seen on this day of the cycle."""
-    hours = np.zeros_like(seen)
-    for day in np.unique(of_cycle):
-        of_day = of_cycle == day
-        hours[of_day] = without_short_gaps(seen[of_day].mean(0) >= RARE, CLOSED_GAP)
-    return hours
-
-
 def _hours_there(
-    of_cycle: np.ndarray, seen: np.ndarray, changes: bool, start: np.ndarray | None, cycle: int
+    of_cycle: np.ndarray,
+    seen: np.ndarray,
+    changes: bool,
+    start: np.ndarray | None,
+    cycle: int,
+    quiet: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return bool[k, 24], the hours of a person's presence on each day, with changing shifts or without.
 
     ``start``, float64[n], are the times at which its records begin, None if tasks rest at the end of duty. If they do
-    not rest, hours without a start are overtime or a break. Hours repeat after ``cycle`` days.
+    not rest, hours without a start are overtime or a break, unless they are ``quiet``, bool[cycle, 24]. Hours repeat
+    after ``cycle`` days.
     """
-    there = _usual_hours(of_cycle, seen)
+    usual = there = usual_hours(of_cycle, seen)
     if changes:
         there &= in_shifts(seen)
         return there
     if start is not None:
+        there = np.zeros_like(usual)
         for day in np.unique(of_cycle):
-            begun = _begun(start, cycle)[day // 7]
-            there[of_cycle == day] = without_overtime(there[of_cycle == day][0], begun)
+            of_day, of_week, week = of_cycle == day, of_cycle // 7 == day // 7, day // 7
+            begun, idle = begun_by_hour(start, cycle)[week], None if quiet is None else quiet[day]
+            hours = usual[of_day][0]
+            if cycle > 7 and idle is not None:  # of few days of each kind, so those of the others in this week count
+                hours = hours | (idle & hours_of_taking(usual[of_week].any(0), begun, idle))
+            there[of_day] = without_overtime(hours, begun, idle)
     return there
-
-
-def _begun(start: np.ndarray, cycle: int) -> np.ndarray:
-    """Return int64[weeks, 24], the records that begin in each hour of the day, by the week of a cycle of days."""
-    hours = (start // HOUR).astype(np.int64)
-    places = hours // HOURS_PER_WEEK % (cycle // 7) * 24 + hours % 24
-    return np.bincount(places, minlength=24 * cycle // 7).reshape(-1, 24)
-
-
-def without_overtime(hours: np.ndarray, begun: np.ndarray) -> np.ndarray:
-    """Return ``hours``, bool[24], without those in which hardly any event begins: overtime and breaks.
-
-    ``begun``, int64[24], are the events that begin in each hour. Those at the beginning of a day are overtime of the
-    night before.
-    """
-    taking = _hours_of_taking(hours, begun)
-    return taking if taking.any() else hours
-
-
-def _hours_of_taking(hours: np.ndarray, begun: np.ndarray) -> np.ndarray:
-    """Return the ``hours``, bool[24], in which events begin as usual; none if there are too few events."""
-    at = np.flatnonzero(hours & (begun > 0))
-    if len(at) == 0:
-        return np.zeros(24, np.bool_)
-    within = hours & (np.arange(24) >= at[0]) & (np.arange(24) <= at[-1])
-    mean = float(begun[within].mean())
-    return within & (begun >= _OVERTIME * mean) if mean >= _EXPECTED else np.zeros(24, np.bool_)
 
 
 def on_duty(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -> np.ndarray:
@@ -236,9 +223,9 @@ def surely_on_duty(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -
 def _presence(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return int64[k], the days with records, and bool[k, 24], the hours of presence and those of beginning events."""
     masks, cycle = day_masks(start, end, open_hours), 7 * weeks_of_rota(start)
-    seen, begun, days = masks[:, 1:].astype(np.bool_), _begun(start, cycle), masks[:, 0]
+    seen, begun, days = masks[:, 1:].astype(np.bool_), begun_by_hour(start, cycle), masks[:, 0]
     there = _hours_there(days % cycle, seen, cycle == 7 and changes_shifts(start), start, cycle)
-    taking = [_hours_of_taking(hours, begun[day]) for hours, day in zip(there, days % cycle // 7, strict=True)]
+    taking = [hours_of_taking(hours, begun[day]) for hours, day in zip(there, days % cycle // 7, strict=True)]
     return days, there, np.array(taking)
 
 

@@ -1,13 +1,13 @@
-"""Changing shifts: detects people who work early on some days or in some weeks, and the shift of each day.
+"""Usual hours of a person, overtime and breaks, rotas, and changing shifts with the shift of each day.
 
-Hours of the day form a circle, so that a night shift is like any other shift.
+In shifts, hours of the day form a circle, so that a night shift is like any other shift.
 """
 
 import math
 
 import numpy as np
 
-from longstride.process.mining.working_hours import HOUR
+from longstride.process.mining.working_hours import CLOSED_GAP, HOUR, without_short_gaps
 from longstride.process.scenario.scenario import HOURS_PER_WEEK
 
 RARE = 0.1
@@ -30,6 +30,10 @@ _ROTAS, _FEWEST_WEEKS = (2, 3, 4), 3
 
 _EVIDENCE, _SURE = 10.0, 4.0
 """Gain of log-likelihood, and number of its standard errors, from which hours follow a rota."""
+
+_OVERTIME, _EXPECTED = 0.05, 7.0
+"""Overtime and breaks: events that begin in an hour of the day, as a share of the mean of all hours, are below the
+first value. The mean must reach the second value, so that this is not chance."""
 
 _SHUFFLES = 20
 _LONGEST = 0.95
@@ -126,6 +130,61 @@ def in_shifts(seen: np.ndarray) -> np.ndarray:
             begin, hours = begins[within[begins].argmax()], shift
         shifts[day, np.arange(begin, begin + hours) % 24] = True
     return shifts
+
+
+def usual_hours(of_cycle: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Return bool[k, 24], for each day the hours at which the person is usually seen on this day of the cycle.
+
+    ``of_cycle``, int64[k], are the days with records, ``seen``, bool[k, 24], their hours.
+    """
+    hours = np.zeros_like(seen)
+    for day in np.unique(of_cycle):
+        of_day = of_cycle == day
+        hours[of_day] = without_short_gaps(seen[of_day].mean(0) >= RARE, CLOSED_GAP)
+    return hours
+
+
+def begun_by_hour(start: np.ndarray, cycle: int) -> np.ndarray:
+    """Return int64[weeks, 24], the records that begin in each hour of the day, by the week of a cycle of days."""
+    hours = (start // HOUR).astype(np.int64)
+    places = hours // HOURS_PER_WEEK % (cycle // 7) * 24 + hours % 24
+    return np.bincount(places, minlength=24 * cycle // 7).reshape(-1, 24)
+
+
+def without_overtime(hours: np.ndarray, begun: np.ndarray, quiet: np.ndarray | None = None) -> np.ndarray:
+    """Return ``hours``, bool[24], without those in which hardly any event begins: overtime and breaks.
+
+    ``begun``, int64[24], are the events that begin in each hour. Those at the beginning of a day are overtime of the
+    night before. Hours between others are no break if they are ``quiet``, bool[24]: no task waits in them.
+    """
+    taking = hours_of_taking(hours, begun, quiet)
+    return taking if taking.any() else hours
+
+
+def hours_of_taking(hours: np.ndarray, begun: np.ndarray, quiet: np.ndarray | None = None) -> np.ndarray:
+    """Return the ``hours``, bool[24], of :func:`without_overtime`; none if there are too few events."""
+    at = np.flatnonzero(hours & (begun > 0))
+    if len(at) == 0:
+        return np.zeros(24, np.bool_)
+    within = hours & (np.arange(24) >= at[0]) & (np.arange(24) <= at[-1])
+    mean = float(begun[within].mean())
+    if mean < _EXPECTED:
+        return np.zeros(24, np.bool_)
+    taking = within & (begun >= _OVERTIME * mean)
+    if quiet is not None:
+        first, last = np.flatnonzero(taking)[[0, -1]]
+        taking[first:last] |= (hours & quiet)[first:last]
+    return np.asarray(taking)
+
+
+def quiet_hours(waiting: np.ndarray, days: np.ndarray, cycle: int) -> np.ndarray:
+    """Return bool[cycle, 24], the hours in which hardly ever a free person's task waits, so nothing could begin.
+
+    ``waiting``, int64[*], are the hours in which it does, counted from time 0; ``days``, int64[k], those with records.
+    """
+    waiting, found = waiting[np.isin(waiting // 24, days)], np.zeros((cycle, 24))
+    np.add.at(found, (waiting // 24 % cycle, waiting % 24), 1.0)
+    return np.asarray(found < _OVERTIME * np.bincount(days % cycle, minlength=cycle)[:, None])
 
 
 def usual_days(of_cycle: np.ndarray, days: np.ndarray) -> np.ndarray:

@@ -59,6 +59,32 @@ def proven_of_waits(log: EventLog) -> np.ndarray:
     return proven
 
 
+def ready_times(log: EventLog, cases: CaseOrder) -> np.ndarray:
+    """Return float64[n], when the predecessors of each event of a log ended, in seconds; NaN if it has none."""
+    ready = np.full(len(log), np.nan)
+    ready[cases.order] = np.where([len(after) > 0 for after in cases.after], cases.enabled, np.nan)
+    return np.asarray(ready + (log.clock_start - log.start))
+
+
+def hours_of_waiting(ready: np.ndarray, start: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Return int64[*], the hours at whose end one resource is free although a task has waited for it for half an hour.
+
+    Hours are counted from time 0. Its tasks wait from ``ready`` to ``start``, float64[n] seconds; those without
+    a known time, NaN, do not count. Its records are open from ``begin`` to ``end``, float64[k].
+    """
+    known, count = np.isfinite(ready), int(max(start.max(), end.max()) // HOUR) + 2
+
+    def within(first: np.ndarray, last: np.ndarray) -> np.ndarray:
+        some = last > first
+        change = np.bincount(first[some], minlength=count) - np.bincount(last[some], minlength=count)
+        return np.asarray(np.cumsum(change) > 0)
+
+    since = np.maximum(np.ceil(ready[known] / HOUR - 0.5), 0.0).astype(np.int64)
+    waiting = within(since, (start[known] // HOUR).astype(np.int64))
+    busy = within((begin // HOUR).astype(np.int64), (end // HOUR).astype(np.int64))
+    return np.flatnonzero(waiting & ~busy)
+
+
 def free_times(start: np.ndarray, end: np.ndarray, open_hours: np.ndarray) -> np.ndarray:
     """Return float64[k, 2], the intervals in which one resource is on duty and has no record open, in seconds.
 
