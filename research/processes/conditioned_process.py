@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from longstride.process.changes.alike import same_sizes
 from numba import njit
 
 from longstride.learning.algorithms.interface import RolloutBatch, Targets
@@ -78,8 +77,7 @@ class Conditioned(Simulator):
         windows: int = 1,
         prior: str = "rule",
     ) -> None:
-        own = [ProcessSimulator(pair.on(scenario, weight), prior) for weight in (centre, *weights)]
-        middle, *each = same_sizes(own)
+        middle, *each = (ProcessSimulator(pair.on(scenario, weight), prior) for weight in (centre, *weights))
         records = np.zeros(len(each), middle.parameters.dtype).view(np.recarray)
         for k, simulator in enumerate(each):
             records[k] = simulator.parameters

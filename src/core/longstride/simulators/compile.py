@@ -28,7 +28,7 @@ def kernel_functions(simulator: Simulator) -> Compiled:
     and all kernels.
     """
     functions = compile_functions(simulator)
-    dtypes = simulator.state_dtype, getattr(simulator.parameters, "dtype", None)
+    dtypes = simulator.state_dtype, getattr(simulator.parameters, "dtype", np.void)
     if not all(is_sized(np.dtype(each)) for each in dtypes):
         return functions
     arguments = _arguments(simulator)
