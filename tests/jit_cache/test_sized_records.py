@@ -41,7 +41,7 @@ def change(records, parameters, i):
     state.flag = state.time > 2.0
     state.seed = 2**63 + state.seed
     for j in range(len(state.small)):
-        state.small[j] = j + parameters.small[-1]
+        state.small[j] = j + parameters.small[len(parameters.small) - 1]
         for k in range(state.table.shape[1]):
             state.table[j, k] += 10 * j + k
     state.cube[1, -1, 0] = state.cube.shape[0] + 10 * state.cube.shape[1] + 100 * state.cube.shape[2]

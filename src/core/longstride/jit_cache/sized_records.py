@@ -29,6 +29,8 @@ from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, inf
 from numba.np import numpy_support
 from numba.np.arrayobj import make_array, populate_array
 
+from longstride.jit_cache.field_arrays import FieldArray
+
 _MARK = "any_size"
 """The first field of such a dtype, an array without elements, which takes no room."""
 
@@ -63,7 +65,7 @@ class SizedRecord(types.Type):
 
     def array(self, field: Field) -> Any:
         """Return Numba's type of an array in the record."""
-        return types.Array(field.kind, field.dimensions, "C", aligned=False)
+        return FieldArray(field.kind, field.dimensions)
 
 
 class SizedRecords(types.Type):

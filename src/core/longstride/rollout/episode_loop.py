@@ -17,7 +17,6 @@ from longstride.simulators.simulator import (
     ACTION_NOT_ALLOWED,
     OK,
     REWARD_NOT_FINITE,
-    Compiled,
     Function,
     Simulator,
     compiled,
@@ -61,14 +60,15 @@ def build_play(simulator: Simulator, choose: Function) -> Function:
         on, it begins in the state as it is, else with a reset.
     """
     functions = kernel_functions(simulator)
+    stepping = functions.reset, functions.step, functions.truncated
     observe_state, admit = build_observe_state(simulator, functions), build_sampling(simulator.action_space).admit
-    return _build_play(functions, observe_state, admit, choose)
+    return _build_play(*stepping, observe_state, admit, choose)
 
 
 @cache
-def _build_play(functions: Compiled, observe_state: Function, admit: Function, choose: Function) -> Function:
-    reset, step, truncated = functions.reset, functions.step, functions.truncated
-
+def _build_play(
+    reset: Function, step: Function, truncated: Function, observe_state: Function, admit: Function, choose: Function
+) -> Function:
     @njit(nogil=True)
     def play(states, parameters, actor, rng, policy_rng, arrays, limit, goes_on):  # type: ignore[no-untyped-def]
         state, observed, total = states[0], arrays.observed, 0.0

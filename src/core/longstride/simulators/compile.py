@@ -21,18 +21,26 @@ from longstride.simulators.simulator import (
 from longstride.simulators.spaces import Discrete
 
 
-def kernel_functions(simulator: Simulator) -> Compiled:
-    """Return the functions of a simulator for kernels to call.
+def kernel_functions(simulator: Simulator) -> Any:
+    """Return the functions of a simulator for kernels to call, by the names of :class:`Compiled`.
 
-    Those of a simulator whose records may have any size are compiled apart: one compilation serves all of its sizes,
-    and all kernels.
+    Those of a simulator whose records may have any size are compiled apart, when they are asked for: one compilation
+    serves all of its sizes, and all kernels.
     """
-    functions = compile_functions(simulator)
     dtypes = simulator.state_dtype, getattr(simulator.parameters, "dtype", np.void)
-    if not all(is_sized(np.dtype(each)) for each in dtypes):
-        return functions
-    arguments = _arguments(simulator)
-    return Compiled(**{name: compiled_apart(f, arguments[name]) for name, f in functions._asdict().items()})
+    return _Apart(simulator) if all(is_sized(np.dtype(each)) for each in dtypes) else compile_functions(simulator)
+
+
+class _Apart:
+    """The functions of a simulator, each compiled apart when it is asked for."""
+
+    def __init__(self, simulator: Simulator) -> None:
+        self._functions, self._arguments = compile_functions(simulator), _arguments(simulator)
+
+    def __getattr__(self, name: str) -> Function:
+        function = compiled_apart(getattr(self._functions, name), self._arguments[name])
+        setattr(self, name, function)
+        return function  # type: ignore[no-any-return]
 
 
 def compile_each(simulator: Simulator) -> None:
