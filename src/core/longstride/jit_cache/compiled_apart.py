@@ -6,6 +6,7 @@ Errors come through as from any compiled function. What it costs is the inlining
 """
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -31,10 +32,12 @@ def compiled_apart(function: Any, arguments: Sequence[Any]) -> Any:
     Raises:
         NumbaError: Numba cannot compile the function.
     """
-    if not isinstance(function, Dispatcher):
-        return function
+    return _apart(function, tuple(map(typeof, arguments))) if isinstance(function, Dispatcher) else function
+
+
+@cache
+def _apart(function: Any, kinds: tuple[Any, ...]) -> Any:
     dispatcher: Any = cached(function)
-    kinds = tuple(map(typeof, arguments))
     try:
         name = fingerprint(dispatcher, kinds, dispatcher.targetctx.codegen().magic_tuple())
     except UnhashableError:
