@@ -137,18 +137,18 @@ def per_weight(ppo: Any) -> PerWeight:
 
 
 class Player:
-    """Plays policies at weights, by one kernel each for separate and conditioned ones."""
+    """Plays policies at weights."""
 
     def __init__(self, study: Study) -> None:
-        self._study, self._players = study, dict[str, CompiledPlayer]()
+        self._study = study
 
     def play(self, directory: Path, simulator: Any, untrained: bool = False) -> Records:
         """Return the episodes of a run's policy on a simulator, the same random streams for all."""
-        policy, kind = load_trained_policy(directory), type(simulator).__name__
+        policy = load_trained_policy(directory)
         params = policy.actor_params
         if untrained:
             params = with_untrained(policy, directory, simulator).untrained_params
-        player = self._players.setdefault(kind, CompiledPlayer(simulator, policy.spec, 1)).on(simulator)
+        player = CompiledPlayer(simulator, policy.spec, 1)
         return player.play("trained", params, self._study.options.evaluation_episodes, 0)[0]
 
 

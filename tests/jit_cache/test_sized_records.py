@@ -155,3 +155,22 @@ def test_an_unknown_field_is_named():
 
     with pytest.raises(Exception, match="colour"):
         wrong(_records(1, 1, 1)[0])
+
+
+@njit(boundscheck=True)
+def read(record, i):
+    return record.small[i]
+
+
+@njit(boundscheck=True)
+def fill(record, i):
+    record.small[i] = 5
+
+
+@pytest.mark.parametrize("access", [read, fill])
+def test_where_bounds_are_checked_a_negative_index_is_an_error_too(access):
+    record = _records(3, 1, 1)[0]
+    access(record, 2)
+    for wrong in (-1, -3, 3):
+        with pytest.raises(IndexError):
+            access(record, wrong)

@@ -1,13 +1,15 @@
 """Arrays in records of any size. Their elements are found without a look for negative indices.
 
 Numba lets a negative index count from the end, which takes three operations and a length at each access. Code that is
-compiled for such records must not use negative indices; in plain Python they work as usual.
+compiled for such records must not use negative indices: they reach what lies before the array, unless bounds are
+checked (``NUMBA_BOUNDSCHECK=1``), which raises an IndexError. In plain Python they work as usual, and so they do in
+arrays of more dimensions and in slices.
 """
 
 import operator
 from typing import Any
 
-from numba.core import types
+from numba.core import cgutils, types
 from numba.core.datamodel.models import ArrayModel
 from numba.core.datamodel.registry import register_default
 from numba.core.extending import lower_builtin
@@ -25,8 +27,10 @@ register_default(FieldArray)(ArrayModel)
 
 
 def _address(context: Any, builder: Any, kind: Any, array: Any, index: Any, index_kind: Any) -> Any:
-    place = context.cast(builder, index, index_kind, types.intp)
-    return builder.gep(make_array(kind)(context, builder, array).data, [place], inbounds=True)
+    place, parts = context.cast(builder, index, index_kind, types.intp), make_array(kind)(context, builder, array)
+    if context.enable_boundscheck:
+        cgutils.do_boundscheck(context, builder, place, builder.extract_value(parts.shape, 0))
+    return builder.gep(parts.data, [place], inbounds=True)
 
 
 @lower_builtin(operator.getitem, FieldArray, types.Integer)

@@ -47,7 +47,7 @@ def play_rules(name: str, scenario: Scenario, names: Sequence[str], sampling: Sa
 
 
 class RunPlayer:
-    """Plays the policy of a run on its own process and on others, by as few kernels as possible."""
+    """Plays the policy of a run on its own process and on others."""
 
     def __init__(self, run: Run, threads: int) -> None:
         self._run, self._players = run, Players(threads)

@@ -26,8 +26,8 @@ from longstride.process.scenario.schema import places
 class Parameters(NamedTuple):
     """All parameters of the process simulator; P pairs, A activities, R resources, N nodes. Times in time units.
 
-    The simulator passes it to compiled code as one record (:func:`as_record`): a record is one pointer with known
-    offsets, but a NamedTuple of 30 arrays would be 200 arguments of every function and seconds of compile time.
+    The simulator passes it to compiled code as one record (:func:`as_record`): a record is two pointers, but a
+    NamedTuple of a hundred arrays would be hundreds of arguments of every function and seconds of compile time.
 
     A pair is a possible (activity, resource); pairs are numbered activity by activity, in the scenario's order of
     resources. Pair numbers are the actions; action P is postpone.

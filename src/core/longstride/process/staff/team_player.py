@@ -12,7 +12,7 @@ from longstride.process.whatif.compare import TRAINED, Players, Sampling
 from longstride.simulators.hooks import Records
 from longstride.training.evaluation.trained_policy import TrainedPolicy
 
-_SEEN = "pair_rule", "pair_log", "pair_price", "pair_enough"
+_SEEN = "pair_rule", "pair_price"
 """Figures of a team that depend on what people cost."""
 
 

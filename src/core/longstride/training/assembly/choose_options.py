@@ -69,7 +69,7 @@ def with_choice(chosen: Chosen, setup: Setup) -> Setup:
 def play_untrained(
     config: Config, simulators: Mapping[str, Simulator], episodes: int, streams: str
 ) -> dict[str, Records]:
-    """Play the policy that training would begin with, greedily, on some simulators with arrays of the same sizes.
+    """Play the policy that training would begin with, greedily, on some simulators whose policies have the same sizes.
 
     Args:
         config: settings of the run; the network is smaller than theirs.
@@ -80,13 +80,11 @@ def play_untrained(
     first = next(iter(simulators.values()))
     family = FAMILIES[config.policy_network]
     spec = spec_for(first, _NETWORK, _NETWORK, "tanh", family if family.scores_actions else MLP)
-    player = CompiledPlayer(first, spec, config.simulation_threads or detect_cores().usable)
-    return {name: _play(config, player, each, spec, episodes, streams) for name, each in simulators.items()}
+    return {name: _play(config, each, spec, episodes, streams) for name, each in simulators.items()}
 
 
-def _play(
-    config: Config, player: CompiledPlayer, simulator: Simulator, spec: PolicySpec, episodes: int, streams: str
-) -> Records:
+def _play(config: Config, simulator: Simulator, spec: PolicySpec, episodes: int, streams: str) -> Records:
     model = new_model(config, simulator, spec)
     params: Any = align_params(model.flat[: model.layout.actor_size].numpy(), spec)
-    return player.on(simulator).play("trained", params, episodes, config.seed, streams)[0]
+    player = CompiledPlayer(simulator, spec, config.simulation_threads or detect_cores().usable)
+    return player.play("trained", params, episodes, config.seed, streams)[0]

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from copy import copy
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -119,12 +118,6 @@ class CompiledPlayer:
             return Played({"return": total}, played)
 
         return _in_threads(self._threads, play_excursion, range(len(starts)))
-
-    def on(self, simulator: Simulator) -> "CompiledPlayer":
-        """Return a player of another simulator with arrays of the same sizes, by the loops of this one."""
-        player = copy(self)
-        player._simulator = simulator
-        return player
 
     def actions(
         self, name: str, actor_params: np.ndarray | None, episode: int, seed: int, streams: str = "evaluation"
