@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 from numba import njit
+from numba.core.errors import TypingError
 
 from longstride.jit_cache.compiled_apart import compiled_apart
 
@@ -66,6 +67,13 @@ def test_other_types_are_another_function():
     whole = compiled_apart(made(2), (np.ones(2, np.int64), 3))
     assert whole.symbol != compiled_apart(made(2), (np.ones(2), 3)).symbol
     assert built_around(whole)(np.ones(2, np.int64), 1) == (4, 8)
+
+
+def test_a_number_that_is_not_whole_is_not_taken_for_an_integer():
+    twice = built_around(compiled_apart(divide, (np.ones(2), 3)))
+    assert twice(np.ones(2), np.int32(1)) == ((1.0, False), (0.5, False))
+    with pytest.raises(TypingError):
+        twice(np.ones(2), 1.5)
 
 
 def test_what_has_no_name_for_other_processes_stays_as_it_is():

@@ -94,6 +94,14 @@ def test_records_are_copied():
     assert records[0].tobytes() == last.tobytes()
 
 
+def test_records_of_other_sizes_are_not_copied():
+    found = np.zeros((4, 2), _dtype(3, 4))
+    for n, m in ((3, 5), (30, 40), (1, 1)):
+        with pytest.raises(ValueError, match="a record of other sizes"):
+            copy(found, 2, 1, _records(n, m)[0])
+    assert not found.view(np.uint8).any()
+
+
 def test_views_and_strides():
     records, expected = _records(3, 4, 6), _records(3, 4, 6)
     parameters = records[1].copy()

@@ -11,7 +11,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 from numba import typeof
-from numba.core import cgutils
+from numba.core import cgutils, types
 from numba.core.dispatcher import Dispatcher
 from numba.core.extending import intrinsic
 from numba.core.typing.templates import signature
@@ -56,7 +56,14 @@ def _symbol(name: str) -> str:
 
 
 def _caller(symbol: str, returned: Any, kinds: tuple[Any, ...]) -> Any:
-    """Return what compiles to a call of a symbol."""
+    """Return what compiles to a call of a symbol; numbers that are not whole are not taken for integers."""
+
+    def typed(*given: Any) -> Any:
+        cut = (
+            isinstance(of, types.Float) and isinstance(kind, types.Integer)
+            for of, kind in zip(given, kinds, strict=True)
+        )
+        return None if any(cut) else (signature(returned, *kinds), generate)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = context.call_conv.get_function_type(returned, kinds)
@@ -66,22 +73,22 @@ def _caller(symbol: str, returned: Any, kinds: tuple[Any, ...]) -> Any:
             context.call_conv.return_status_propagate(builder, status)
         return result
 
-    caller: Any = intrinsic(_WITH_ARGUMENTS[len(kinds)](lambda: (signature(returned, *kinds), generate)))
+    caller: Any = intrinsic(_WITH_ARGUMENTS[len(kinds)](typed))
     caller.symbol = symbol  # its fingerprint
     return caller
 
 
-def _two(typed: Callable[[], Any]) -> Any:
-    return lambda typing_context, a, b: typed()
+def _two(typed: Callable[..., Any]) -> Any:
+    return lambda typing_context, a, b: typed(a, b)
 
 
-def _three(typed: Callable[[], Any]) -> Any:
-    return lambda typing_context, a, b, c: typed()
+def _three(typed: Callable[..., Any]) -> Any:
+    return lambda typing_context, a, b, c: typed(a, b, c)
 
 
-def _four(typed: Callable[[], Any]) -> Any:
-    return lambda typing_context, a, b, c, d: typed()
+def _four(typed: Callable[..., Any]) -> Any:
+    return lambda typing_context, a, b, c, d: typed(a, b, c, d)
 
 
-_WITH_ARGUMENTS: dict[int, Callable[[Callable[[], Any]], Any]] = {2: _two, 3: _three, 4: _four}
+_WITH_ARGUMENTS: dict[int, Callable[[Callable[..., Any]], Any]] = {2: _two, 3: _three, 4: _four}
 """Numba asks a function for the names of its arguments."""

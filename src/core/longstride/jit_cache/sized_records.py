@@ -240,6 +240,8 @@ def _set_item(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     kind, index_kind, _ = sig.args
     to = _get_item(context, builder, signature(kind.record, kind, index_kind), args[:2])
     target, source = (_parts(context, builder, kind.record, each) for each in (to, args[2]))
+    with cgutils.if_unlikely(builder, builder.icmp_unsigned("!=", target.table, source.table)):
+        context.call_conv.return_user_exc(builder, ValueError, ("a record of other sizes",))
     size = _read(context, builder, source.table, 0)
     cgutils.raw_memmove(builder, target.data, source.data, size, 1)
     return context.get_dummy_value()
