@@ -155,3 +155,14 @@ def test_an_unknown_field_is_named():
 
     with pytest.raises(Exception, match="colour"):
         wrong(_records(1, 1, 1)[0])
+
+
+def test_indices_are_checked_on_request():
+    @njit(boundscheck=True)
+    def read(record, i):
+        return record.small[i]
+
+    record = _records(3, 4, 1)[0]
+    assert read(record, -1) == record.small[2]
+    with pytest.raises(IndexError):
+        read(record, 3)

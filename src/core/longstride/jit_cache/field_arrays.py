@@ -1,7 +1,7 @@
 """Arrays in records of any size. Their elements are found without a look for negative indices.
 
 Numba lets a negative index count from the end, which takes three operations and a length at each access. Code that is
-compiled for such records must not use negative indices; in plain Python they work as usual.
+compiled for such records must not use negative indices. In plain Python and with ``NUMBA_BOUNDSCHECK`` they work.
 """
 
 import operator
@@ -32,7 +32,7 @@ def _address(context: Any, builder: Any, kind: Any, array: Any, index: Any, inde
 @lower_builtin(operator.getitem, FieldArray, types.Integer)
 def _get_element(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     kind, index_kind = sig.args
-    if kind.ndim > 1:
+    if kind.ndim > 1 or context.enable_boundscheck:
         return getitem_arraynd_intp(context, builder, sig, args)
     array, index = args
     return load_item(context, builder, kind, _address(context, builder, kind, array, index, index_kind))
@@ -41,7 +41,7 @@ def _get_element(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 @lower_builtin(operator.setitem, FieldArray, types.Integer, types.Any)
 def _set_element(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     kind, index_kind, value_kind = sig.args
-    if kind.ndim > 1:
+    if kind.ndim > 1 or context.enable_boundscheck:
         return setitem_array(context, builder, sig, args)
     array, index, value = args
     value = context.cast(builder, value, value_kind, kind.dtype)
