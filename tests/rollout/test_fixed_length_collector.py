@@ -12,8 +12,9 @@ from oracles.slow_update import slow_gae
 from oracles.toy_simulators import NAN_REWARD, Bandit, Choices, FaultParameters, Faulty, Shop
 
 from longstride.errors import SimulatorError, UserError
+from longstride.jit_cache.sized_records import sized_dtype
 from longstride.learning.advantages import next_values_of
-from longstride.rollout.collector import CollectorState, RolloutPlan
+from longstride.rollout.collector import CollectorState, RolloutPlan, load_instance, order_of
 from longstride.rollout.fixed_length_collector import FixedLengthCollector
 from longstride.seeding import stream
 
@@ -140,6 +141,19 @@ def test_a_record_of_another_size_is_refused():
         collector.load_state_dict(CollectorState({name: r[:3] for name, r in records.items()}, metadata))
     with pytest.raises(UserError, match=r"unfinished episode in the checkpoint is missing"):
         collector.load_state_dict(CollectorState({}, metadata))
+
+
+def test_a_record_with_fields_in_another_order_is_refused():
+    """Such as that of a version that wrote arrays before numbers: as many bytes, of other fields."""
+    fields = [("time", np.float64, ()), ("queue", np.int64, (3,))]
+    states, policy_states = np.zeros(1, sized_dtype(fields)), np.zeros((1, 2), np.float32)
+    record = np.arange(states.nbytes + policy_states.nbytes, dtype=np.uint8)
+    load_instance(record, order_of(states.dtype), states, policy_states)
+    assert states.tobytes() + policy_states.tobytes() == record.tobytes()
+    for metadata in ({}, order_of(sized_dtype([("hour", np.float64, ()), fields[1]]))):
+        with pytest.raises(UserError, match="unfinished episode in the checkpoint has other fields; resume with"):
+            load_instance(record, metadata, states, policy_states)
+    load_instance(record, {}, np.zeros(4), policy_states)  # one size: as ever
 
 
 def test_a_fault_names_the_step_of_the_episode_and_its_instance():

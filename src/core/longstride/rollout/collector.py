@@ -1,6 +1,7 @@
 """What all collectors share: their plan, their results, the protocol that the trainer uses, and helpers."""
 
 import time
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -10,9 +11,10 @@ from numba.core.errors import NumbaError
 
 from longstride.errors import PLAYING, UserError
 from longstride.jit_cache.cache import compile_for
+from longstride.jit_cache.sized_records import is_sized
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.exploring.exploration import NO_EXPLORING, Exploring
-from longstride.rollout.fault_locator import ReplayedInstance, StepSnapshot
+from longstride.rollout.fault_locator import ReplayedInstance, StepSnapshot, load_record
 from longstride.rollout.trajectory import Trajectory
 from longstride.simulators.compile_errors import describe_compile_error
 from longstride.simulators.simulator import Simulator
@@ -190,19 +192,30 @@ def record_name(index: int) -> str:
     return f"rollout.{index}.state"
 
 
-def bytes_of_size(record: np.ndarray | None, size: int) -> bytes:
-    """Return the bytes of a record.
+def order_of(dtype: np.dtype[Any]) -> dict[str, int]:
+    """Return metadata that tell states apart whose bytes have another order: a digest of the fields, if sizes vary."""
+    return {"fields": zlib.crc32(" ".join(dtype.names or ()).encode())} if is_sized(dtype) else {}
+
+
+def load_instance(
+    record: np.ndarray | None, metadata: dict[str, Any], states: np.ndarray, policy_states: np.ndarray
+) -> None:
+    """Set the states of an instance, the simulator's record[1] and the policy's float32[1, *], to those of a record.
 
     Raises:
-        UserError: it has not so many.
+        UserError: it has not so many bytes, or other fields.
     """
-    if record is None or record.size != size:
-        found = "is missing" if record is None else f"has {record.size} bytes, not {size}"
+    size = states.nbytes + policy_states.nbytes
+    other = any(metadata.get(name) != digest for name, digest in order_of(states.dtype).items())
+    if record is None or record.size != size or other:
+        found = "has other fields" if other else "is missing"
+        if record is not None and record.size != size:
+            found = f"has {record.size} bytes, not {size}"
         raise UserError(
             f"The state of an unfinished episode in the checkpoint {found}; resume with the simulator that the "
-            "run began with."
+            "run began with, and its version of Longstride."
         )
-    return record.tobytes()
+    load_record(record.tobytes(), states, policy_states)
 
 
 def snapshot_of(record: np.ndarray, metadata: dict[str, Any]) -> StepSnapshot:

@@ -19,28 +19,22 @@ from longstride.rollout.collector import (
     EpisodeOutcome,
     InstanceTrajectory,
     RolloutPlan,
-    bytes_of_size,
     compile_loop,
     in_threads,
+    load_instance,
+    order_of,
     record_name,
     restarts,
     snapshot_of,
 )
 from longstride.rollout.exploring.exploration import EXCURSION, Part, Played, exploring_of
-from longstride.rollout.fault_locator import ReplayedInstance, generator_in, load_record, record_of
+from longstride.rollout.fault_locator import ReplayedInstance, generator_in, record_of
 from longstride.rollout.fill_rollout import fill
 from longstride.rollout.loop_arrays import LoopArrays, new_loop_arrays, with_more_capacity
 from longstride.rollout.streams.episode_stream import EpisodeStreams
 from longstride.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
 from longstride.simulators.compile_errors import naming_the_episode
-from longstride.simulators.simulator import (
-    LISTS_FULL,
-    OK,
-    Simulator,
-    describe_fault,
-    metrics_of,
-    new_state,
-)
+from longstride.simulators.simulator import LISTS_FULL, OK, Simulator, describe_fault, metrics_of, new_state
 
 _METADATA = ("number", "age", "total", "over", "terminated")
 
@@ -278,12 +272,12 @@ class Instance:
     def metadata(self) -> dict[str, Any]:
         """Return number, age, rewards and generators of the episode as JSON values."""
         rng, policy_rng = (generator.bit_generator.state for generator in self._generators)
-        return {**{name: getattr(self, name) for name in _METADATA}, "rng": rng, "policy_rng": policy_rng}
+        own = {name: getattr(self, name) for name in _METADATA}
+        return {**own, **order_of(self.states.dtype), "rng": rng, "policy_rng": policy_rng}
 
     def load(self, record: np.ndarray | None, metadata: dict[str, Any]) -> None:
         """Continue the episode of a record and its metadata, or raise if the record does not fit the simulator."""
-        size = self.states.nbytes + self._arrays.policy_states.nbytes
-        load_record(bytes_of_size(record, size), self.states, self._arrays.policy_states)
+        load_instance(record, metadata, self.states, self._arrays.policy_states)
         for name in _METADATA:
             setattr(self, name, metadata.get(name, False))
         self._generators = generator_in(metadata["rng"]), generator_in(metadata["policy_rng"])

@@ -14,12 +14,13 @@ from longstride.rollout.collector import (
     EpisodeOutcome,
     InstanceTrajectory,
     RolloutPlan,
-    bytes_of_size,
+    load_instance,
+    order_of,
     record_name,
     restarts,
     snapshot_of,
 )
-from longstride.rollout.fault_locator import ReplayedInstance, StepSnapshot, generator_in, load_record
+from longstride.rollout.fault_locator import ReplayedInstance, StepSnapshot, generator_in
 from longstride.rollout.loop_arrays import Generators
 from longstride.rollout.streams.episode_stream import EpisodeSeeds
 from longstride.rollout.streams.swapped_generator import state_of, words_of
@@ -153,6 +154,7 @@ class Instances:
             "total": float(self._totals[i]),
             "over": bool(self.over[i]),
             "terminated": bool(self.terminated[i]),
+            **order_of(self.states.dtype),
             "rng": state_of(self._arrays.simulator_words[i]),
             "policy_rng": state_of(self._arrays.policy_words[i]),
         }
@@ -162,8 +164,8 @@ class Instances:
         if not self._plan.steps:
             return
         for i, metadata in zip(range(self._plan.instances), state.metadata, strict=False):
-            record = bytes_of_size(state.records.get(record_name(self._plan.first + i)), self._record_size)
-            load_record(record, self.states[i : i + 1], policy_states[i : i + 1])
+            record = state.records.get(record_name(self._plan.first + i))
+            load_instance(record, metadata, self.states[i : i + 1], policy_states[i : i + 1])
             self.numbers[i], self._arrays.ages[i], self._totals[i] = (metadata[n] for n in ("number", "age", "total"))
             self.over[i], self.terminated[i] = metadata["over"], metadata.get("terminated", False)
             self._arrays.simulator_words[i] = words_of(generator_in(metadata["rng"]))
