@@ -21,7 +21,7 @@ from longstride.jit_cache.fingerprint import fingerprint
 from longstride.jit_cache.source_digest import UnhashableError
 
 _KNOWN: dict[str, tuple[Any, Any]] = {}
-"""Compiled code, which must stay, and what stands for it in kernels, by symbol."""
+"""Compiled code, which must stay, and what kernels call in its place, by digest."""
 
 
 def compiled_apart(function: Any, arguments: Sequence[Any]) -> Any:

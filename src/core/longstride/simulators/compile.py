@@ -24,15 +24,15 @@ from longstride.simulators.spaces import Discrete
 def kernel_functions(simulator: Simulator) -> Any:
     """Return the functions of a simulator for kernels to call, by the names of :class:`Compiled`.
 
-    Those of a simulator whose records may have any size are compiled apart, when they are asked for: one compilation
-    serves all of its sizes, and all kernels.
+    Those of a simulator whose records may have any size are compiled apart, at their first use: one compilation serves
+    all of its sizes, and all kernels.
     """
     dtypes = simulator.state_dtype, getattr(simulator.parameters, "dtype", np.void)
     return _Apart(simulator) if all(is_sized(np.dtype(each)) for each in dtypes) else compile_functions(simulator)
 
 
 class _Apart:
-    """The functions of a simulator, each compiled apart when it is asked for."""
+    """The functions of a simulator, each compiled apart at its first use."""
 
     def __init__(self, simulator: Simulator) -> None:
         self._functions, self._arguments = compile_functions(simulator), _arguments(simulator)
