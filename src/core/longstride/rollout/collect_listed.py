@@ -15,6 +15,7 @@ from longstride.policies.compiled.candidates import build_scorer, greedy_score, 
 from longstride.policies.compiled.forward import build_forward
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.record_step import build_make_step, record
+from longstride.rollout.streams.generator_addresses import as_generator
 from longstride.simulators.compile import kernel_functions
 from longstride.simulators.observe import all_finite, build_read_summary, new_guarded
 from longstride.simulators.simulator import (
@@ -51,18 +52,18 @@ def build_collect_listed(simulator: Simulator, spec: PolicySpec) -> Function:
                 continue
             if ages[i] < 0:
                 ages[i] = 0
-                reset(state, parameters, generators[i][0])
+                reset(state, parameters, as_generator(generators.simulator[i]))
             statuses[i] = read_summary(state, parameters, guarded, observations[t])
             while statuses[i] == OK and t < end:
                 begin = feasible[t - 1, 0] if t > 0 else 0
                 count, statuses[i] = read_list(state, parameters, ids, features[begin : begin + most])
                 if statuses[i] != OK:
                     break
-                listed, uniform = features[begin : begin + count], generators[i][1].random()
+                listed, uniform = features[begin : begin + count], as_generator(generators.policy[i]).random()
                 place, log_prob = choose(actor_params, observations[t], listed, uniform, workspace, scores, scratch)
                 rows.actions[i, t, 0], action = ids[place], np.int64(ids[place])
                 feasible[t, 0], feasible[t, 1] = begin + count, begin + place
-                made = make_step(state, parameters, action, log_prob, generators[i][0], ages[i])
+                made = make_step(state, parameters, action, log_prob, as_generator(generators.simulator[i]), ages[i])
                 if made.status != OK:
                     statuses[i] = made.status
                     break

@@ -4,9 +4,12 @@ It plays one instance, or several side by side on one core: the actor then reads
 of them. The arithmetic of an instance is the same, to the bit, whatever is played beside it.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
+from longstride.jit_cache.uncounted import uncounted
 from longstride.policies.compiled.forward import build_network
 from longstride.policies.compiled.sampling import add_action_features, build_sampling, row_of
 from longstride.policies.parameter_layout import feature_weights_offset, log_std_offset
@@ -14,6 +17,7 @@ from longstride.policies.spec import PolicySpec
 from longstride.rollout.collect_listed import build_collect_listed
 from longstride.rollout.exploring.finds import note_find
 from longstride.rollout.record_step import build_make_step, record
+from longstride.rollout.streams.generator_addresses import as_generator
 from longstride.simulators.compile import kernel_functions
 from longstride.simulators.observe import build_readers, new_guarded
 from longstride.simulators.simulator import (
@@ -23,13 +27,21 @@ from longstride.simulators.simulator import (
 )
 
 
+class Scratch(NamedTuple):
+    """What the loop over S instances writes and forgets."""
+
+    guarded: np.ndarray  # scratch of :func:`longstride.simulators.observe.new_guarded`
+    action_row: np.ndarray  # an action, as the simulator receives it
+    order: np.ndarray  # int64[S], begins with the instances that make another step
+
+
 def build_collect_steps(simulator: Simulator, spec: PolicySpec) -> Function:
     """Compile the loop that continues an episode of each instance, to its end or to the last row of its trajectory.
 
     Returns:
-        ``collect_steps(states, generators, parameters, actor_params, arrays)``: state records, at least as many pairs
-        of generators (simulator's, policy's), :class:`longstride.rollout.loop_arrays.LoopArrays`. One at fault stops
-        alone.
+        ``collect_steps(states, generators, parameters, actor_params, arrays)``: state records,
+        :class:`longstride.rollout.streams.generator_addresses.GeneratorRows` of as many instances,
+        :class:`longstride.rollout.loop_arrays.LoopArrays`. One at fault stops alone.
     """
     return (build_collect_listed if spec.scores_actions else _build_collect_masked)(simulator, spec)
 
@@ -46,11 +58,16 @@ def _build_collect_masked(simulator: Simulator, spec: PolicySpec) -> Function:
 
     @njit(nogil=True)
     def collect_steps(states, generators, parameters, actor_params, arrays):  # type: ignore[no-untyped-def]
+        scratch = Scratch(new_guarded(size), np.zeros(row_size, row_dtype), np.zeros(len(arrays.ages), np.int64))
+        collect(states, generators, parameters, actor_params, arrays, scratch)
+
+    @uncounted
+    def collect(states, generators, parameters, actor_params, arrays, scratch):  # type: ignore[no-untyped-def]
         rows, policy_states, workspace = arrays.rows, arrays.policy_states, arrays.workspace
         next_rows, ages, statuses, playing = arrays.next_rows, arrays.ages, arrays.statuses, arrays.playing
-        guarded, action_row, end = new_guarded(size), np.zeros(row_size, row_dtype), rows.rewards.shape[1]
+        guarded, order, end = scratch.guarded, scratch.order, rows.rewards.shape[1]
         explores = arrays.finds.rarity.shape[1] > 0
-        order, count = begin(states, generators, parameters, arrays, guarded)
+        count = begin(states, generators, parameters, arrays, guarded, order)
         while count > 0:
             for place in range(count):
                 i = order[place]
@@ -65,8 +82,9 @@ def _build_collect_masked(simulator: Simulator, spec: PolicySpec) -> Function:
                 state, mask, outputs = states[i], rows.masks[i, t], outputs_of(workspace, place)
                 if any_features:
                     add_action_features(outputs, rows.features[i, t], mask, actor_params, offset)
-                action, log_prob = sample(outputs, actor_params, mask, generators[i][1], rows.actions[i, t], action_row)
-                made = make_step(state, parameters, action, log_prob, generators[i][0], ages[i])
+                rng, drawn = as_generator(generators.policy[i]), rows.actions[i, t]
+                action, log_prob = sample(outputs, actor_params, mask, rng, drawn, scratch.action_row)
+                made = make_step(state, parameters, action, log_prob, as_generator(generators.simulator[i]), ages[i])
                 if made.status != OK:
                     statuses[i] = made.status
                     continue
@@ -88,30 +106,29 @@ def build_begin(simulator: Simulator, spec: PolicySpec) -> Function:
     """Compile what comes before the first step: a new episode where one has to begin, observation, mask, features.
 
     Returns:
-        ``begin(states, generators, parameters, arrays, guarded) -> (order, count)``: order int64[S] begins with the
+        ``begin(states, generators, parameters, arrays, guarded, order) -> count``: order int64[S] then begins with the
         ``count`` instances that can make a step.
     """
     functions, state_size = kernel_functions(simulator), spec.state_size
     reset, (read_observation, read_choices) = functions.reset, build_readers(simulator, functions)
 
-    @njit(nogil=True)
-    def begin(states, generators, parameters, arrays, guarded):  # type: ignore[no-untyped-def]
+    @uncounted
+    def begin(states, generators, parameters, arrays, guarded, order):  # type: ignore[no-untyped-def]
         rows, ages, statuses, count = arrays.rows, arrays.ages, arrays.statuses, 0
-        order = np.zeros(len(ages), np.int64)
         for i in range(len(ages)):
             arrays.playing[0], t, state = i, arrays.next_rows[i], states[i]
             if ages[i] < 0:
                 ages[i] = 0
                 for j in range(state_size):
                     arrays.policy_states[i, j] = 0.0
-                reset(state, parameters, generators[i][0])
+                reset(state, parameters, as_generator(generators.simulator[i]))
             statuses[i] = read_observation(state, parameters, guarded, rows.observations[i, t])
             if statuses[i] == OK:
                 statuses[i] = read_choices(state, parameters, rows.masks[i, t], rows.features[i, t])
             if statuses[i] == OK:
                 order[count] = i
                 count += 1
-        return order, count
+        return count
 
     return begin
 
@@ -120,7 +137,7 @@ def _build_note_state(spec: PolicySpec) -> Function:
     """Compile ``note_state(rows, policy_states, ages, i, t)``: what a policy with memory is trained with later."""
     has_memory, chunk = spec.has_memory, spec.chunk
 
-    @njit(nogil=True)
+    @uncounted
     def note_state(rows, policy_states, ages, i, t):  # type: ignore[no-untyped-def]
         if has_memory:
             rows.begins[i, t, 0] = ages[i] == 0

@@ -23,7 +23,8 @@ from longstride.rollout.collector import (
     in_threads,
 )
 from longstride.rollout.fault_locator import ReplayedInstance, StepSnapshot
-from longstride.rollout.loop_arrays import generator_places, new_loop_arrays, with_more_capacity, zeros_apart
+from longstride.rollout.loop_arrays import Generators, new_loop_arrays, with_more_capacity, zeros_apart
+from longstride.rollout.streams.generator_addresses import rows_of
 from longstride.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
 from longstride.seeding import stream
 from longstride.simulators.compile_errors import naming_the_episode
@@ -80,7 +81,7 @@ class EpisodeCollector(Collector):
 
     def compile(self, actor_params: np.ndarray) -> float:
         """Compile the loop without a step; return the seconds it took."""
-        return compile_loop(self.simulator, self._loop.kernel, self._arguments(actor_params, 0, range(1)))
+        return compile_loop(self.simulator, self._loop.kernel, self._arguments(actor_params, [self._streams(0)], range(1)))
 
     def state_dict(self) -> CollectorState:
         """Return nothing: every episode is played to its end."""
@@ -114,16 +115,16 @@ class EpisodeCollector(Collector):
         seed, group = self.plan.seed, number // self.plan.group_size
         return stream(seed, "simulator", group), stream(seed, "policy", number)
 
-    def _arguments(self, actor_params: np.ndarray, first_episode: int, group: range) -> tuple[Any, ...]:
-        """Return the loop's arguments for some episodes."""
+    def _arguments(self, actor_params: np.ndarray, generators: Sequence[Generators], group: range) -> tuple[Any, ...]:
+        """Return the loop's arguments for some episodes, with their generators."""
         states = zeros_apart(len(group), self.simulator.state_dtype).view(np.recarray)
         arrays = new_loop_arrays(self._select(slice(group.start, group.stop)), self.spec, states)
-        generators = generator_places([self._streams(first_episode + k) for k in group])
-        return states, generators, self.simulator.parameters, actor_params, arrays
+        return states, rows_of(generators), self.simulator.parameters, actor_params, arrays
 
     def play(self, actor_params: np.ndarray, first_episode: int, group: range) -> list[InstanceTrajectory]:
         """Collect the episodes of some instances side by side, at most those of the plan."""
-        arguments = self._arguments(actor_params, first_episode, group)
+        generators = [self._streams(first_episode + k) for k in group]  # which stay while the loop plays with them
+        arguments = self._arguments(actor_params, generators, group)
         states, *_, arrays = arguments
         names = [str(first_episode + k) for k in group]
         with naming_the_episode(self.simulator, lambda: names[arrays.playing[0]]):

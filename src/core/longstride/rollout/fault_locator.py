@@ -17,7 +17,8 @@ from longstride.policies.compiled.forward import new_policy_states
 from longstride.policies.compiled.sampling import build_place
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.collect_steps import build_collect_steps
-from longstride.rollout.loop_arrays import Generators, generator_places, new_loop_arrays
+from longstride.rollout.loop_arrays import Generators, new_loop_arrays
+from longstride.rollout.streams.generator_addresses import rows_of
 from longstride.rollout.trajectory import allocate
 from longstride.simulators.check.calls import Calls
 from longstride.simulators.check.instrumented_arrays import Hints
@@ -101,7 +102,7 @@ class FaultLocator:
         return age
 
     def _arguments(self, generators: Generators) -> tuple[Any, ...]:
-        return self._states, generator_places([generators]), self.simulator.parameters, self._actor_params, self._arrays
+        return self._states, rows_of([generators]), self.simulator.parameters, self._actor_params, self._arrays
 
     def _take_snapshot(self, number: int, age: int, generators: Generators) -> None:
         states = (dict(generator.bit_generator.state) for generator in generators)

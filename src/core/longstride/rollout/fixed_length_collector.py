@@ -32,6 +32,7 @@ from longstride.rollout.fault_locator import ReplayedInstance, generator_in, rec
 from longstride.rollout.fill_rollout import fill
 from longstride.rollout.loop_arrays import LoopArrays, new_loop_arrays, with_more_capacity
 from longstride.rollout.streams.episode_stream import EpisodeStreams
+from longstride.rollout.streams.generator_addresses import rows_of
 from longstride.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
 from longstride.simulators.compile_errors import naming_the_episode
 from longstride.simulators.simulator import LISTS_FULL, OK, Simulator, describe_fault, metrics_of, new_state
@@ -262,8 +263,8 @@ class Instance:
             return EpisodeOutcome(self.total, metrics, self._simulator.message(self.states[0]))
 
     def arguments(self, actor_params: np.ndarray) -> tuple[Any, ...]:
-        """Return the arguments of the compiled loop, for one place: each generator costs 10 µs of Python at a call."""
-        return self.states, (self._generators,), self._simulator.parameters, actor_params, self._arrays
+        """Return the arguments of the compiled loop."""
+        return self.states, rows_of([self._generators]), self._simulator.parameters, actor_params, self._arrays
 
     def record(self) -> np.ndarray:
         """Return uint8[*], the bytes of the simulator's state and then of the policy's."""

@@ -1,6 +1,5 @@
 """The arrays of the compiled loop in ``collect_steps.py``, for the environment instances of one thread."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,9 +12,6 @@ from longstride.rollout.trajectory import ALIGNMENT, Allocate, Trajectory, alloc
 
 Generators = tuple[np.random.Generator, np.random.Generator]
 """Random streams of an instance: the simulator's, the policy's."""
-
-_PLACES = 8
-
 
 class LoopArrays(NamedTuple):
     """What the loop reads and writes for S instances, beside the simulator's states and the generators."""
@@ -50,14 +46,6 @@ def new_loop_arrays(rows: Trajectory, spec: PolicySpec, states: np.ndarray, find
         workspace=workspace(spec, count),
         finds=new_finds(states) if finds is None else finds,
     )
-
-
-def generator_places(pairs: Sequence[Generators]) -> tuple[Generators, ...]:
-    """Return the generators of some instances as the loop takes them; those of the last one fill up.
-
-    The loop is compiled for a number of places. They are whole eights, so that most numbers of instances share it.
-    """
-    return (*pairs, *[pairs[-1]] * (-len(pairs) % _PLACES))
 
 
 def with_more_capacity(arrays: LoopArrays, new: Allocate) -> LoopArrays:

@@ -215,8 +215,15 @@ def compile_functions(simulator: Simulator) -> Compiled:
 
 @cache
 def compiled(function: Function) -> Function:
-    """Return a function wrapped with ``njit(nogil=True)``, the same object each time; a wrapped one is unchanged."""
-    return function if hasattr(function, "py_func") else njit(nogil=True)(function)
+    """Return a function wrapped with ``njit(nogil=True)``, the same object each time; a wrapped one stays the same.
+
+    It may make arrays, also where a loop calls it that counts no references
+    (:data:`longstride.jit_cache.uncounted.uncounted`).
+    """
+    dispatcher: Any = function if hasattr(function, "py_func") else njit(nogil=True)(function)
+    if hasattr(dispatcher, "targetoptions"):  # not with NUMBA_DISABLE_JIT
+        dispatcher.targetoptions.setdefault("_nrt", True)
+    return dispatcher  # type: ignore[no-any-return]
 
 
 def describe_fault(status: int, simulator: Simulator, episode: str, step: int) -> SimulatorError:
