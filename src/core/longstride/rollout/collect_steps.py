@@ -142,6 +142,7 @@ def _build_note_state(spec: PolicySpec) -> Function:
         if has_memory:
             rows.begins[i, t, 0] = ages[i] == 0
             if t % chunk == 0 and t // chunk < rows.states.shape[1]:
-                rows.states[i, t // chunk, :] = policy_states[i]
+                for j in range(policy_states.shape[1]):
+                    rows.states[i, t // chunk, j] = policy_states[i, j]
 
     return note_state

@@ -81,7 +81,9 @@ class EpisodeCollector(Collector):
 
     def compile(self, actor_params: np.ndarray) -> float:
         """Compile the loop without a step; return the seconds it took."""
-        return compile_loop(self.simulator, self._loop.kernel, self._arguments(actor_params, [self._streams(0)], range(1)))
+        return compile_loop(
+            self.simulator, self._loop.kernel, self._arguments(actor_params, [self._streams(0)], range(1))
+        )
 
     def state_dict(self) -> CollectorState:
         """Return nothing: every episode is played to its end."""

@@ -13,6 +13,7 @@ from longstride.rollout.trajectory import ALIGNMENT, Allocate, Trajectory, alloc
 Generators = tuple[np.random.Generator, np.random.Generator]
 """Random streams of an instance: the simulator's, the policy's."""
 
+
 class LoopArrays(NamedTuple):
     """What the loop reads and writes for S instances, beside the simulator's states and the generators."""
 

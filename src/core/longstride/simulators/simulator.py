@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from longstride.errors import PolicyNotFiniteError, SimulatorError
+from longstride.jit_cache.uncounted import counting
 from longstride.simulators.hooks import Hooks
 from longstride.simulators.spaces import ActionSpace, MultiDiscrete, description
 
@@ -217,13 +218,9 @@ def compile_functions(simulator: Simulator) -> Compiled:
 def compiled(function: Function) -> Function:
     """Return a function wrapped with ``njit(nogil=True)``, the same object each time; a wrapped one stays the same.
 
-    It may make arrays, also where a loop calls it that counts no references
-    (:data:`longstride.jit_cache.uncounted.uncounted`).
+    It may make arrays (:func:`longstride.jit_cache.uncounted.counting`).
     """
-    dispatcher: Any = function if hasattr(function, "py_func") else njit(nogil=True)(function)
-    if hasattr(dispatcher, "targetoptions"):  # not with NUMBA_DISABLE_JIT
-        dispatcher.targetoptions.setdefault("_nrt", True)
-    return dispatcher  # type: ignore[no-any-return]
+    return counting(function if hasattr(function, "py_func") else njit(nogil=True)(function))  # type: ignore[no-any-return]
 
 
 def describe_fault(status: int, simulator: Simulator, episode: str, step: int) -> SimulatorError:

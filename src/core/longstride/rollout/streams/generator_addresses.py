@@ -26,8 +26,8 @@ _compiles = not vars(numba_config)["DISABLE_JIT"]
 class GeneratorRows(NamedTuple):
     """Rows for :func:`as_generator` of S instances, the simulators' and the policies'.
 
-    Rows are int64[5]. Whoever hands them to a loop keeps the generators until it has returned. Where nothing is compiled
-    they are the generators themselves.
+    Rows are int64[5]. Whoever hands them to a loop keeps the generators until it has returned. Where nothing is
+    compiled they are the generators themselves.
     """
 
     simulator: Any  # int64[S, 5]

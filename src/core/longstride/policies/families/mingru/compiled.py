@@ -35,7 +35,7 @@ def build_mingru(spec: PolicySpec) -> Network:
                 update(workspace, begin + products, begin, begin + hidden, states[members[r]], layer * width, width)
         add_last(params, offset, workspace, hidden, width, products, count)
 
-    @njit(nogil=True, inline="always")
+    @njit(nogil=True)
     def outputs(workspace, place):  # type: ignore[no-untyped-def]
         begin = place * stride + products
         return workspace[begin : begin + n_outputs]

@@ -37,7 +37,7 @@ def build_mlp(spec: PolicySpec) -> Network:
                 workspace[begin + j] = params[bias + j]
         add_last(params, offset, workspace, x, n_in, y, count, stride)
 
-    @njit(nogil=True, inline="always")
+    @njit(nogil=True)
     def outputs(workspace, place):  # type: ignore[no-untyped-def]
         begin = len(workspace) // 2 * (n_layers % 2) + place * stride
         return workspace[begin : begin + n_outputs]

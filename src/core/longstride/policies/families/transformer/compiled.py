@@ -62,7 +62,7 @@ def build_transformer(spec: PolicySpec) -> Network:
             normalise(workspace, r * stride + residual, r * stride + inputs, width)
         add_last(params, offset, workspace, inputs, width, products, count)
 
-    @njit(nogil=True, inline="always")
+    @njit(nogil=True)
     def outputs(workspace, place):  # type: ignore[no-untyped-def]
         begin = place * stride + products
         return workspace[begin : begin + n_outputs]
