@@ -35,6 +35,7 @@ from longstride.process.simulator import ProcessSimulator
 from longstride.rollout.collect_steps import build_collect_steps
 from longstride.rollout.episode_loop import build_policy_chooser
 from longstride.rollout.loop_arrays import new_loop_arrays
+from longstride.rollout.streams.generator_addresses import rows_of
 from longstride.rollout.trajectory import allocate
 from longstride.seeding import stream
 from longstride.simulators.observe import Observed, build_observe_state, new_guarded
@@ -105,7 +106,8 @@ class Fused:
 
     def run(self, seed: int) -> float:
         """Return seconds per decision of an episode."""
-        generators = ((stream(seed, "simulator"), stream(seed, "policy")),)
+        pair = stream(seed, "simulator"), stream(seed, "policy")
+        generators = rows_of([pair])
         self.arrays.next_rows[0], self.arrays.ages[0] = 0, -1
         begin = time.thread_time()
         self.loop(self.states, generators, self.simulator.parameters, self.weights, self.arrays)

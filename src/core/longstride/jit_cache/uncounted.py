@@ -8,8 +8,8 @@ from typing import Any
 
 from numba import njit
 
-uncounted: Any = njit(nogil=True, _nrt=False)
-"""``njit`` for a function that makes no array, and whose arguments outlive it.
+uncounted: Any = njit(nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+"""``njit`` for a function that only compiled ones call, that makes no array, and whose arguments outlive it.
 
 What it calls is compiled in the same way, unless it is :func:`counting`. It returns no array, calls what returns one
 only :func:`inlined`, and copies an array number by number.

@@ -6,7 +6,6 @@ import numpy as np
 from numba import njit
 
 from longstride.jit_cache.cache import cached
-from longstride.jit_cache.uncounted import uncounted
 from longstride.policies.compiled.candidates import build_scorer, greedy_score
 from longstride.policies.compiled.forward import build_forward
 from longstride.policies.compiled.sampling import add_action_features, greedy_masked
@@ -42,7 +41,7 @@ def build_decide(spec: PolicySpec) -> Function:
     offset, begin_state = feature_weights_offset(spec), n_observation + n_values * n_features
 
     @cached
-    @uncounted
+    @njit(nogil=True)
     def decide(params, inputs, mask, probabilities, workspace):  # type: ignore[no-untyped-def]
         if not all_finite(inputs[:begin_state]) or not allows_a_choice(mask):
             return -1

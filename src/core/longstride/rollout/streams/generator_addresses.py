@@ -62,7 +62,7 @@ def _empty(context: Any, builder: Any, kind: Any) -> Any:
 
 
 @intrinsic
-def _as_generator(context, row):  # type: ignore[no-untyped-def]
+def _as_generator(context: Any, row: Any) -> Any:
     """Return the generator of a row."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
