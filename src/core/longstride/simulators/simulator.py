@@ -220,7 +220,7 @@ def compiled(function: Function) -> Function:
 
     It may make arrays (:func:`longstride.jit_cache.uncounted.counting`).
     """
-    return counting(function if hasattr(function, "py_func") else njit(nogil=True)(function))  # type: ignore[no-any-return]
+    return counting(function if hasattr(function, "py_func") else njit(nogil=True)(function))
 
 
 def describe_fault(status: int, simulator: Simulator, episode: str, step: int) -> SimulatorError:

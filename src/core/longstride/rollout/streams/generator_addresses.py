@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils as untyped_cgutils
 from numba.core import config as numba_config
 from numba.extending import intrinsic
 
@@ -19,6 +19,8 @@ from longstride.rollout.loop_arrays import Generators
 
 _FIELDS = ("state_address", "state", "fnptr_next_uint64", "fnptr_next_uint32", "fnptr_next_double")
 """Numbers of a generator, by Numba's names for them."""
+
+cgutils: Any = untyped_cgutils
 
 _compiles = not vars(numba_config)["DISABLE_JIT"]
 
