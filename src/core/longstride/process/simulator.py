@@ -65,7 +65,7 @@ class ProcessSimulator(Simulator):
         self.max_steps = self.sizes.max_steps
         self.expected_steps = max(1, round(self.sizes.expected_tasks))
         routing = build_routing(scenario.flow, scenario.activities)
-        second = {"second_feature": np.array(policy_prior.SECOND_FEATURE[prior])}
+        second = {"second_feature": np.array(policy_prior.second_feature(parameters, prior))}
         self.parameters = as_record(parameters, figures.pair_figures(parameters, routing, scenario.on_duty) | second)[0]
         self.initial_logits = policy_prior.initial_logits(parameters, routing, prior)
         self.initial_feature_weights = policy_prior.feature_weights(parameters, routing, prior)
@@ -219,8 +219,8 @@ class ProcessSimulator(Simulator):
         unbatched: dict[str, Any] = {} if self.scenario.policy_starts_batches else {"batches": {"__all__": {"start"}}}
         leave = set() if self.scenario.has_leave else {"begins", "absences", "holidays"}  # files without them
         unused = unbatched | dict.fromkeys(leave | {"logged"}, True)
-        for later in ("at_once", "case_values"):
-            if not getattr(self.scenario, later):
+        for later in ("at_once", "case_values", "queue_discipline_between_activities"):
+            if getattr(self.scenario, later) in (None, {}, "oldest case first"):
                 unused[later] = True
         if all(plan.of == 1 for plans in self.scenario.rosters.values() for plan in plans):
             unused["rosters"] = {name: {"__all__": {"week", "of"}} for name in self.scenario.rosters}
@@ -235,7 +235,8 @@ class ProcessSimulator(Simulator):
 
 def _labels(scenario: Scenario, parameters: Parameters, weights: np.ndarray, prior: str) -> dict[str, Sequence[str]]:
     """Return the names of observations, actions and action features, in the order in which they are written."""
-    second = ("the same where negative", "serves the oldest case", "urgency")[policy_prior.SECOND_FEATURE[prior]]
+    features = "the same where negative", "serves the oldest case", "urgency", "serves the longest wait"
+    second = features[policy_prior.second_feature(parameters, prior)]
     activities, resources = scenario.activities, scenario.resources
     of_batches = ["tasks too few to begin a batch", "missing share of a batch"] if parameters.starts_batches else []
     usual = len(weights) - len(of_batches)

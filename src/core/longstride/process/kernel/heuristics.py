@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from longstride.process.kernel.aims.quantities import slack
-from longstride.process.kernel.queues import ahead_by_priority, only_ready
+from longstride.process.kernel.queues import ahead_by_priority, comes_before, only_ready
 
 NO_CASE = np.int64(2**62)
 
@@ -130,7 +130,7 @@ def first_in_first_out(state, p, mask, rng):  # type: ignore[no-untyped-def]
 def logged(state, p, mask, rng):  # type: ignore[no-untyped-def]
     """Serve the oldest case; choose its resource in proportion to the resource's events of this activity in the log.
 
-    Batches begin when they are ready.
+    If the log shows that, serve the task that has waited longest instead. Batches begin when they are ready.
     """
     return _serve_oldest(state, p, only_ready(state, p, mask, True) if p.starts_batches else mask, rng, True)
 
@@ -167,8 +167,31 @@ def oldest_waiting(state, p, mask):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
+def first_queue(state, p, mask):  # type: ignore[no-untyped-def]
+    """Return the activity with a feasible pair whose queue's head has waited longest, -1 if no pair is feasible."""
+    first = -1
+    for a in range(len(state.queue_length)):
+        if mask[p.activity_pairs[a] : p.activity_pairs[a + 1]].any() and (
+            first < 0 or comes_before(state, p, a, first)
+        ):
+            first = a
+    return first
+
+
+@njit(nogil=True)
+def longest_waiting(state, p, mask):  # type: ignore[no-untyped-def]
+    """Return int64[A], 0 for the activities whose queue's head has waited longest, ``NO_CASE`` for the others."""
+    found, first = np.full(len(state.queue_length), NO_CASE), first_queue(state, p, mask)
+    for a in range(len(found)):
+        if mask[p.activity_pairs[a] : p.activity_pairs[a + 1]].any() and not comes_before(state, p, first, a):
+            found[a] = 0
+    return found
+
+
+@njit(nogil=True)
 def _serve_oldest(state, p, mask, rng, by_habit):  # type: ignore[no-untyped-def]
-    oldest = oldest_waiting(state, p, mask)
+    by_wait = by_habit and p.longest_wait != 0
+    oldest = longest_waiting(state, p, mask) if by_wait else oldest_waiting(state, p, mask)
     case = oldest.min()
     postpone = len(p.pair_mean)
     if case == NO_CASE:

@@ -56,6 +56,8 @@ class Parameters(NamedTuple):
     node_delay: np.ndarray  # float64[N], open time before each task
     has_priorities: int  # 1 if some cases have a higher priority than others, 2 if only within some queues
     node_priority: np.ndarray  # int64[N], priority of the node's case in queues; one 0 if all are equal
+    oldest_case: int  # 1 if each queue serves the oldest case first
+    longest_wait: int  # 1 if logged habits choose the queue whose head has waited longest, not that of the oldest case
     has_work: int  # 1 if the work on some tasks depends on the value of their case
     node_work: np.ndarray  # float64[N], factor of the service time of each node's task; one 1 if all are equal
     node_inside: np.ndarray  # int64[N], innermost join around the node, else -1
@@ -157,6 +159,8 @@ def build_parameters(scenario: Scenario, routing: Routing | None = None) -> tupl
         **service_arrays(pairs),
         **_nodes(routing),
         **order_and_work(scenario.case_values, scenario.activities, {entry.activity for entry in pairs}, routing),
+        oldest_case=int(scenario.queue_discipline_within_activity == "oldest case first"),
+        longest_wait=int(scenario.queue_discipline_between_activities == "earliest enabled first"),
         **arrival_arrays(scenario),
         **_activities_of(pairs, scenario),
         **_shift_changes(scenario),

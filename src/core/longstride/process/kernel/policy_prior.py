@@ -2,7 +2,8 @@
 
 There are five priors, with the same layout but different numbers. ``fifo``, ``spt`` and ``atc`` are the heuristics of
 these names, with ties broken by the fastest person; ``atc`` is for objectives with due dates. ``logged`` serves the
-oldest case by the person whom the log shows most often. None of these postpones. ``rule`` is a rule of thumb that does.
+oldest case, or the longest wait, by the person whom the log shows most often. None of these postpones. ``rule`` is a
+rule of thumb that does.
 
 Three figures of a pair are constant: the slowness of its resource at the activity compared with the fastest resource,
 the same compared with the resource's own average (resources do what they are comparatively good at), and the remaining
@@ -32,10 +33,15 @@ PRIORS = RULE, FIFO, SPT, LOGGED, ATC
 SHARP = 6.0
 """Logits of the choice of a prior's heuristic; for ``spt`` and ``atc``, factors of the logarithm of their figures."""
 
-NEGATIVE, OLDEST, URGENCY = range(3)
+NEGATIVE, OLDEST, URGENCY, LONGEST = range(4)
 """What the second action feature shows: see :func:`longstride.process.kernel.pairs.action_features.action_features`."""
 
 SECOND_FEATURE = {RULE: NEGATIVE, FIFO: OLDEST, SPT: NEGATIVE, LOGGED: OLDEST, ATC: URGENCY}
+
+
+def second_feature(p: Parameters, prior: str) -> int:
+    """Return what the second action feature shows; that of ``logged`` follows the log's order of service."""
+    return LONGEST if prior == LOGGED and p.longest_wait else SECOND_FEATURE[prior]
 
 
 def feature_weights(p: Parameters, routing: Routing, prior: str = RULE) -> np.ndarray:
@@ -47,10 +53,10 @@ def feature_weights(p: Parameters, routing: Routing, prior: str = RULE) -> np.nd
     weights = np.array([*(FEATURE_WEIGHTS if routing.joins else FEATURE_WEIGHTS[:2]), *of_batches], np.float32)
     if prior != RULE:
         weights[:] = 0.0
-    if SECOND_FEATURE[prior] == OLDEST:
+    if second_feature(p, prior) in (OLDEST, LONGEST):
         preferences = _preferences(p, routing, prior)
         weights[1] = SHARP + preferences.max() - preferences.min()
-    if SECOND_FEATURE[prior] == URGENCY:
+    if second_feature(p, prior) == URGENCY:
         weights[1] = SHARP
     return weights
 

@@ -4,8 +4,9 @@ A batch is one entry of its activity's queue. Its first task has the entry's slo
 ``slot_member``. Tasks gather until the batch has its size, or until the first has waited for the longest time; a timer
 with the node ``FLUSH`` tells that. Gathering is no waiting for people. If policies decide when batches begin, tasks
 gather in an entry of the queue: they wait for people, and the timer is only a moment to decide at. An entry of a case
-with a higher priority goes before those with a lower one; that of a batch is its first task's. Functions work on
-``state``, the record of ``state.py``, and ``p``, the record of ``parameters.py``.
+with a higher priority goes before those with a lower one; that of a batch is its first task's. Of equal priorities the
+first to wait is the first, or the oldest case. Functions work on ``state``, the record of ``state.py``, and ``p``, the
+record of ``parameters.py``.
 """
 
 import numpy as np
@@ -40,8 +41,8 @@ def enqueue(state, p, case, node, stream):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _append(state, p, activity, slot):  # type: ignore[no-untyped-def]
-    """Add an entry to a queue: at its end, or behind the last one with at least its priority."""
-    if p.has_priorities and _goes_ahead(state, p, activity, slot):
+    """Add an entry to a queue: at its end, or behind the last one with at least its rank."""
+    if (p.has_priorities or p.oldest_case) and _goes_ahead(state, p, activity, slot):
         _insert(state, p, activity, slot)
     else:
         state.slot_next[slot] = NONE
@@ -59,24 +60,47 @@ def _append(state, p, activity, slot):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
+def _rank(state, p, slot):  # type: ignore[no-untyped-def]
+    """Return the rank of an entry in its queue, the highest first: by its priority, then perhaps by the case's age."""
+    rank = p.node_priority[state.slot_node[slot]] if p.has_priorities else 0
+    return (rank << 48) - state.slot_case[slot] if p.oldest_case else rank
+
+
+@njit(nogil=True)
 def _goes_ahead(state, p, activity, slot):  # type: ignore[no-untyped-def]
-    """Return whether an entry has a higher priority than the last of a queue."""
+    """Return whether an entry has a higher rank than the last of a queue."""
     if state.queue_length[activity] == 0:
         return False
-    return p.node_priority[state.slot_node[slot]] > p.node_priority[state.slot_node[state.queue_tail[activity]]]
+    return _rank(state, p, slot) > _rank(state, p, state.queue_tail[activity])
 
 
 @njit(nogil=True)
 def _insert(state, p, activity, slot):  # type: ignore[no-untyped-def]
-    """Insert an entry before the first of a queue with a lower priority, which there is."""
-    priority, before, following = p.node_priority[state.slot_node[slot]], NONE, state.queue_head[activity]
-    while p.node_priority[state.slot_node[following]] >= priority:
+    """Insert an entry before the first of a queue with a lower rank, which there is."""
+    rank, before, following = _rank(state, p, slot), NONE, state.queue_head[activity]
+    while _rank(state, p, following) >= rank:
         before, following = following, state.slot_next[following]
     state.slot_next[slot] = following
     if before == NONE:
         state.queue_head[activity] = slot
     else:
         state.slot_next[before] = slot
+
+
+@njit(nogil=True)
+def comes_before(state, p, a, b):  # type: ignore[no-untyped-def]
+    """Return whether the head of queue a has waited longer than that of b, unless priorities differ between queues.
+
+    Of equal waits the older case comes first.
+    """
+    first, second = state.queue_head[a], state.queue_head[b]
+    if p.has_priorities == 1:
+        ahead = ahead_by_priority(state, p, a) - ahead_by_priority(state, p, b)
+        if ahead != 0:
+            return ahead > 0
+    if state.slot_enabled[first] != state.slot_enabled[second]:
+        return state.slot_enabled[first] < state.slot_enabled[second]
+    return state.slot_case[first] < state.slot_case[second]
 
 
 @njit(nogil=True)

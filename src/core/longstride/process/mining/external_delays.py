@@ -1,5 +1,6 @@
 """Mines the parts of a scenario that allocation cannot change: cases, external delays and rosters."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -7,11 +8,12 @@ import numpy as np
 from longstride.process.event_logs.event_log import EventLog
 from longstride.process.mining.batches import Batches
 from longstride.process.mining.case_flow import case_flow, choose_cases, events_of_tasks, in_classes
-from longstride.process.mining.case_order import order_cases
+from longstride.process.mining.case_order import CaseOrder, order_cases
 from longstride.process.mining.delays.calibration import MIN_CASES, DelayCalibration, LoggedTimes
 from longstride.process.mining.delays.clock import delay_clock
 from longstride.process.mining.delays.free_moments import FreeMoments, blend, is_noisy
 from longstride.process.mining.delays.priorities import find_priorities
+from longstride.process.mining.delays.queue_order import find_queue_order
 from longstride.process.mining.delays.waits import Waits, find_waits, ready_times
 from longstride.process.mining.mine_services import some
 from longstride.process.mining.rosters import Rosters, mine_rosters
@@ -58,7 +60,7 @@ def mine_external_delays(
     steps.next("delays")
     waits, (of_case, cut_off) = find_waits(log, cases, weights, work.open_hours), case_weights(log, cases)
     kept = in_classes(log, choose_cases(log, cases, of_case))
-    priorities, priority_notes = find_priorities(log, cases) if log.column is None else (np.zeros(len(log.cases)), [])
+    priorities, order, order_notes = _order_of_service(log, cases, data.get("case_values", {}).get("activities", ()))
     more = np.maximum(waits.span - work.hours[cases.order], 0.0)
     first, last = log.case_times()
     times = LoggedTimes(
@@ -73,6 +75,7 @@ def mine_external_delays(
 
     def keys(share: np.ndarray) -> dict[str, Any]:
         return {
+            **order,
             "flow": case_flow(log, cases, kept, of_case, priorities, times.delays(share)),
             **rosters.of_scenario(data["resources"]),
             "at_end_of_duty": "pause" if pause else "finish",
@@ -90,9 +93,22 @@ def mine_external_delays(
             moments = FreeMoments(log, cases, weights, work.open_hours)
             share, are_noisy = _blended(moments, times, share, calibration.sampling_error(share, len(log.cases)))
     found = keys(share) | {"waiting": _waiting(log, waits, times, share)}
-    unsure = [name for name, unsure_of_it in zip(log.activities, are_noisy, strict=True) if unsure_of_it]
     notes = _notes(log, waits, times, share) + _duty_notes(rosters, data["resources"], pause)
-    return found, cut_off + priority_notes + notes + _noise_notes(unsure)
+    return found, cut_off + order_notes + notes + _noise_notes([log.activities[a] for a in np.flatnonzero(are_noisy)])
+
+
+def _order_of_service(
+    log: EventLog, cases: CaseOrder, by_column: Sequence[str]
+) -> tuple[np.ndarray, dict[str, str], list[str]]:
+    """Return int64[cases], the priorities of cases, the keys of a scenario about the order by age, and notes.
+
+    ``by_column`` are the activities that have the order of a column, which leaves no priorities.
+    """
+    priorities, notes = np.zeros(len(log.cases), np.int64), list[str]()
+    if log.column is None:
+        priorities, notes = find_priorities(log, cases)
+    order, more = find_queue_order(log, cases, priorities, by_column)
+    return priorities, order, notes + more
 
 
 def _blended(

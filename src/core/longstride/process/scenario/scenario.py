@@ -18,6 +18,7 @@ from longstride.process.scenario.schema import (
     Capacity,
     Day,
     Delay,
+    Discipline,
     DutyPlan,
     Horizon,
     Logged,
@@ -111,7 +112,8 @@ class Scenario(Strict):
     logged: Logged | None = None
     capacity: Capacity = Field(default_factory=Capacity)
     aims: Aims = Field(default_factory=Aims)
-    queue_discipline_within_activity: Literal["earliest enabled first"] = "earliest enabled first"
+    queue_discipline_within_activity: Discipline = "earliest enabled first"
+    queue_discipline_between_activities: Discipline = "oldest case first"
 
     @property
     def hour(self) -> float:

@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Day = Literal["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+Discipline = Literal["earliest enabled first", "oldest case first"]
 _TOLERANCE = 1e-6
 MOST_AT_ONCE = 100
 """Most tasks that a person does at once."""

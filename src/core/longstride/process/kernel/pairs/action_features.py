@@ -11,9 +11,10 @@ import math
 import numpy as np
 from numba import njit
 
-from longstride.process.kernel.heuristics import NO_CASE, urgency
+from longstride.process.kernel.heuristics import NO_CASE, first_queue, urgency
 from longstride.process.kernel.pairs import batches
-from longstride.process.kernel.policy_prior import OLDEST, URGENCY
+from longstride.process.kernel.policy_prior import LONGEST, OLDEST, URGENCY
+from longstride.process.kernel.queues import comes_before
 from longstride.process.kernel.service_times import mean_residual
 
 _MOST_TASKS = 16
@@ -27,13 +28,15 @@ def action_features(state, p, mask, features):  # type: ignore[no-untyped-def]
     Feature 0 is the logarithm of the time to serve the queue over the pair's own mean service time, within +-3. If the
     objective weighs costs, both contain them as times. Feature
     1 is feature 0 if that is negative: another resource is expected to finish sooner, although it is not free now. With
-    a prior that serves the oldest case, feature 1 is 1 for the pairs that do, else 0. With the prior ``atc`` it is the
-    :func:`urgency <longstride.process.kernel.heuristics.urgency>` of the pair less that of the most urgent one, <= 0.
+    a prior that serves the oldest case or the longest wait, feature 1 is 1 for the pairs that do, else 0. With the
+    prior ``atc`` it is the :func:`urgency <longstride.process.kernel.heuristics.urgency>` of the pair less that of the
+    most urgent one, <= 0.
     Feature 2 exists if cases have parallel branches; see :func:`branches_behind`. The last two exist if policies begin
     batches; see :func:`longstride.process.kernel.pairs.batches.describe_batch`. ``mask`` is bool[P + 1], the feasible
     pairs and postpone; ``features`` is float32[P + 1, 2 to 5], zeros that are overwritten for feasible pairs.
     """
     oldest = oldest_case(state, p, mask) if p.second_feature == OLDEST else NO_CASE
+    first = first_queue(state, p, mask) if p.second_feature == LONGEST else -1
     most = most_urgent(state, p, mask) if p.second_feature == URGENCY else 0.0
     usual = features.shape[1] - (batches.SIZE if p.starts_batches else 0)
     for a in range(len(state.queue_length)):
@@ -47,6 +50,8 @@ def action_features(state, p, mask, features):  # type: ignore[no-untyped-def]
                 slack = math.log(max(relief, 1e-300) / p.pair_price[pair])
                 features[pair, 0] = min(max(slack, -3.0), 3.0)
                 features[pair, 1] = waits if p.second_feature == OLDEST else min(features[pair, 0], np.float32(0.0))
+                if p.second_feature == LONGEST:
+                    features[pair, 1] = 0.0 if comes_before(state, p, first, a) else 1.0
                 if p.second_feature == URGENCY:
                     features[pair, 1] = urgency(state, p, pair) - most
                 if usual > 2:

@@ -1,4 +1,4 @@
-"""Plays episodes under the logged habits: the oldest case first, by its people as often as in the log."""
+"""Plays episodes under the logged habits: in the log's order of service, by its people as often as in the log."""
 
 import math
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from longstride.process.kernel.attendance import feasible
 from longstride.process.kernel.dynamics import assign, clear, process_event
 from longstride.process.kernel.heuristics import NO_CASE
 from longstride.process.kernel.parameters import Parameters, as_record
-from longstride.process.kernel.queues import FLUSH, ahead_by_priority
+from longstride.process.kernel.queues import FLUSH, ahead_by_priority, comes_before
 from longstride.process.kernel.record_sizes import Sizes
 from longstride.process.kernel.state import NONE, state_dtype
 from longstride.process.kernel.timers import draw_automatic, is_automatic
@@ -122,7 +122,7 @@ def automatic_is_next(state, p):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def choose_logged(state, p, rng):  # type: ignore[no-untyped-def]
-    """Return a feasible pair of the oldest case that has one, in proportion to the pair's events in the log.
+    """Return a feasible pair of the oldest case, or the longest wait, in proportion to the pair's events in the log.
 
     The choice is that of the heuristic ``logged``, but without reading every pair: a resource is drawn by habit and
     drawn again if it is not available. A queue whose head has a higher priority comes first.
@@ -130,6 +130,9 @@ def choose_logged(state, p, rng):  # type: ignore[no-untyped-def]
     oldest, chosen = NO_CASE, -1
     for a in range(len(state.queue_length)):
         if state.queue_length[a] > 0 and state.able[a] > 0:
+            if p.longest_wait:
+                chosen = a if chosen < 0 or comes_before(state, p, a, chosen) else chosen
+                continue
             slot = state.queue_head[a]
             ahead = ahead_by_priority(state, p, a) if p.has_priorities == 1 else 0
             for _ in range(state.queue_length[a]):

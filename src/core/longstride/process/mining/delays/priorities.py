@@ -6,6 +6,7 @@ cases. A choice contradicts the classes with a probability that its activity has
 expectation maximisation with a mean field: each case's probability comes from those of the cases that it met.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from longstride.process.mining.mine_services import some
 _AHEAD = 16
 """Most later tasks of a person that are compared with one that begins."""
 
-_AT_ONCE = 1.0
+AT_ONCE = 1.0
 """Seconds by which one task must have waited longer than another."""
 
 FEWEST, EVIDENCE = 20, 10.0
@@ -86,21 +87,27 @@ def clean_choices(log: EventLog, cases: CaseOrder) -> Choices:
 
 
 def choices_of(log: EventLog, cases: CaseOrder) -> Choices:
-    """Return the choices of people between tasks that they do themselves."""
-    start, enabled = log.start[cases.order], cases.enabled
-    activity, resource = log.activity[cases.order], log.resource[cases.order]
+    """Return the choices of people between tasks of one activity that they do themselves."""
+    enabled, none, parts = cases.enabled, np.zeros(0, np.int64), []
+    for j, k in left_waiting(log, cases, log.activity[cases.order]):
+        both = np.abs(enabled[j] - enabled[k]) > AT_ONCE
+        parts.append((j[both], k[both], (enabled[k] < enabled[j])[both].astype(np.int64)))
+    return Choices(*(np.concatenate([none, *column]) for column in zip(*parts, strict=True)) if parts else [none] * 3)
+
+
+def left_waiting(log: EventLog, cases: CaseOrder, group: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield distinct events and later ones of the same person that waited when the first began, int64[k] each.
+
+    Both have the same ``group``, int64[n], which is in the order of ``cases``.
+    """
+    start, enabled, resource = log.start[cases.order], cases.enabled, log.resource[cases.order]
     mine = np.flatnonzero(resource >= 0)
-    mine = mine[np.lexsort((start[mine], activity[mine], resource[mine]))]
-    parts = []
+    mine = mine[np.lexsort((start[mine], group[mine], resource[mine]))]
     for ahead in range(1, min(_AHEAD, len(mine) - 1) + 1):
         j, k = mine[:-ahead], mine[ahead:]
-        both = (activity[j] == activity[k]) & (resource[j] == resource[k]) & (start[k] > start[j] + _AT_ONCE)
-        both &= (enabled[k] < start[j]) & (np.abs(enabled[j] - enabled[k]) > _AT_ONCE)
-        j, k = j[both], k[both]
-        parts.append((j, k, (enabled[k] < enabled[j]).astype(np.int64)))
-    return (
-        Choices(*(np.concatenate(column) for column in zip(*parts, strict=True))) if parts else Choices(*[mine[:0]] * 3)
-    )
+        both = (group[j] == group[k]) & (resource[j] == resource[k]) & (start[k] > start[j] + AT_ONCE)
+        both &= enabled[k] < start[j]
+        yield j[both], k[both]
 
 
 def _taken(choices: Choices, which: np.ndarray) -> Choices:
