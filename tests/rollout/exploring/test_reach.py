@@ -38,7 +38,7 @@ def test_episodes_grow_to_the_whole_while_rewards_are_steady():
     for _ in range(20):
         before.append(reach.now)
         reach.learn((age * reach.now, 1.0) for age in AGES)
-    assert before[:3] == [500, 750, 1125]
+    assert before[:3] == [100, 150, 225]
     assert reach.now == 5_000
     assert reach.take_line() is None
 
@@ -49,7 +49,7 @@ def test_episodes_become_longer_slowly_where_rewards_fall_and_a_line_says_so_onc
         reach.learn((age * reach.now, -age) for age in AGES)
         lines.append(reach.take_line())
     said = [line for line in lines if line]
-    assert reach.now == 1_125  # half as long again after 30 rollouts, and after 60
+    assert reach.now == 225  # half as long again after 30 rollouts, and after 60
     assert len(said) == 1
     assert lines[29] == said[0]
     assert "does not keep up" in said[0]
@@ -64,3 +64,13 @@ def test_a_restored_reach_goes_on():
         each.learn((age * each.now, 1.0) for age in AGES[::3])
     assert reach.now == other.now
     assert np.array_equal(reach.arrays()["reach_samples"], other.arrays()["reach_samples"])
+
+
+def test_episodes_that_end_after_a_rollout_alone_tell_falls_by_their_own_length():
+    reach, steady = Reach(5_000), [(age * 256, max(-age, -0.1)) for age in AGES]
+    for _ in range(3):
+        reach.learn((age * 256, -age) for age in AGES)
+    assert reach.now == 100
+    reach = Reach(5_000)
+    reach.learn(steady)
+    assert reach.now == int(0.99 * 256)

@@ -2,14 +2,15 @@
 
 Rewards that keep falling with the age of an episode show that the policy does not keep up: a queue that grows, a
 backlog. What is then learned is about states that a good policy never sees, and their returns drown all others. So
-episodes are short at first, and become longer as long as rewards do not fall with age.
+episodes are short at first, and become longer as long as rewards do not fall with age. Nor are older states archived, or
+excursions would bring back the backlogs of the first policies.
 """
 
 from collections.abc import Iterable
 
 import numpy as np
 
-_SHORTER, _LONGER = 10, 1.5
+_SHORTER, _LONGER = 50, 1.5
 """How much shorter episodes are at first, and the factor by which they become longer."""
 
 _EARLY, _LATE = 0.15, 0.5
@@ -44,10 +45,12 @@ class Reach:
             return
         new = np.array(list(samples)).reshape(-1, 2)
         self._samples = np.concatenate([self._samples, new])[-_REMEMBERED:]
-        falls = falling(self._samples[:, 0] / self.now, self._samples[:, 1])
+        longest = self._samples[:, 0].max(initial=self.now)  # episodes end between two rollouts, and may be older
+        falls = falling(self._samples[:, 0] / longest, self._samples[:, 1])
         self._fell = self._fell + 1 if falls else 0
         if falls is False or self._fell == _PATIENCE:
-            self.now, self._samples = min(int(self.now * _LONGER), self.whole), self._samples[:0]
+            self.now = min(int(max(self.now * _LONGER, longest)), self.whole)
+            self._samples = self._samples[:0]
 
     def take_line(self) -> str | None:
         """Return a sentence once, where rewards have been falling with age for many rollouts."""
