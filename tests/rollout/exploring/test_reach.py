@@ -35,9 +35,10 @@ def test_too_few_samples_say_nothing():
 
 def test_episodes_grow_to_the_whole_while_rewards_are_steady():
     reach, before = Reach(5_000), []
-    for _ in range(20):
+    for _ in range(14):
         before.append(reach.now)
-        reach.learn((age * reach.now, 1.0) for age in AGES)
+        for _ in range(3):
+            reach.learn((age * reach.now, 1.0) for age in AGES)
     assert before[:3] == [100, 150, 225]
     assert reach.now == 5_000
     assert reach.take_line() is None
@@ -72,5 +73,6 @@ def test_episodes_that_end_after_a_rollout_alone_tell_falls_by_their_own_length(
         reach.learn((age * 256, -age) for age in AGES)
     assert reach.now == 100
     reach = Reach(5_000)
-    reach.learn(steady)
-    assert reach.now == int(0.99 * 256)
+    for expected in (100, 100, int(0.99 * 256)):
+        reach.learn(steady)
+        assert reach.now == expected

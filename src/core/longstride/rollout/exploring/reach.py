@@ -2,7 +2,7 @@
 
 Rewards that keep falling with the age of an episode show that the policy does not keep up: a queue that grows, a
 backlog. What is then learned is about states that a good policy never sees, and their returns drown all others. So
-episodes are short at first, and become longer as long as rewards do not fall with age. Nor are older states archived, or
+episodes are short at first, and become longer as long as rewards do not fall with age. Older states are not archived:
 excursions would bring back the backlogs of the first policies.
 """
 
@@ -21,6 +21,9 @@ _FALLING = 1.7
 
 _FEWEST, _REMEMBERED = 10, 1_200
 
+_STEADY = 3
+"""Rollouts in a row without falling rewards after which episodes become longer."""
+
 _PATIENCE = 30
 """Rollouts in a row with falling rewards after which a line says so, and episodes become longer all the same: some
 rewards fall with age whatever a policy does, and what comes late has to be seen, too."""
@@ -37,7 +40,7 @@ class Reach:
     def __init__(self, whole: int) -> None:
         self.whole, self.now = whole, max(whole // _SHORTER, 1)
         self._samples = np.zeros((0, 2))
-        self._fell, self._unsaid = 0, True
+        self._fell, self._unsaid = 0, True  # rollouts in a row with falling rewards, or negative: without
 
     def learn(self, samples: Iterable[tuple[float, float]]) -> None:
         """Take note of a rollout: (age, mean reward there) of parts of natural episodes."""
@@ -47,10 +50,11 @@ class Reach:
         self._samples = np.concatenate([self._samples, new])[-_REMEMBERED:]
         longest = self._samples[:, 0].max(initial=self.now)  # episodes end between two rollouts, and may be older
         falls = falling(self._samples[:, 0] / longest, self._samples[:, 1])
-        self._fell = self._fell + 1 if falls else 0
-        if falls is False or self._fell == _PATIENCE:
+        if falls is not None:
+            self._fell = max(self._fell, 0) + 1 if falls else min(self._fell, 0) - 1
+        if self._fell == -_STEADY or self._fell == _PATIENCE:
             self.now = min(int(max(self.now * _LONGER, longest)), self.whole)
-            self._samples = self._samples[:0]
+            self._samples, self._fell = self._samples[:0], max(self._fell, 0)
 
     def take_line(self) -> str | None:
         """Return a sentence once, where rewards have been falling with age for many rollouts."""
