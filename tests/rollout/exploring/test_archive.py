@@ -58,3 +58,10 @@ def test_a_restored_archive_draws_the_same_states():
     restored.restore({})
     assert len(restored) == 0
     assert not restored.visits.any()
+
+
+def test_states_that_are_older_than_episodes_are_dropped():
+    archive = Archive(STATE)
+    archive.learn([findings({1: 1.0}, {1: (1, 0.0)}, age=100), findings({2: 1.0}, {2: (2, 0.0)}, age=101)])
+    archive.drop_older(100)
+    assert archive.arrays()["ages"].tolist() == [100]

@@ -45,13 +45,13 @@ def test_episodes_grow_to_the_whole_while_rewards_are_steady():
 
 def test_episodes_become_longer_slowly_where_rewards_fall_and_a_line_says_so_once():
     reach, lines = Reach(5_000), []
-    for _ in range(61):
+    for _ in range(64):
         reach.learn((age * reach.now, -age) for age in AGES)
         lines.append(reach.take_line())
     said = [line for line in lines if line]
-    assert reach.now == 1_125  # half as long again after 30 rollouts, and after 60
+    assert reach.now == 225  # shorter after 3 rollouts, half as long again after 30 more, and after 60
     assert len(said) == 1
-    assert lines[29] == said[0]
+    assert lines[32] == said[0]
     assert "does not keep up" in said[0]
 
 
@@ -64,3 +64,26 @@ def test_a_restored_reach_goes_on():
         each.learn((age * each.now, 1.0) for age in AGES[::3])
     assert reach.now == other.now
     assert np.array_equal(reach.arrays()["reach_samples"], other.arrays()["reach_samples"])
+
+
+def test_first_episodes_in_which_rewards_fall_become_shorter_until_three_rollouts_are_steady():
+    reach, now = Reach(5_000), []
+    for falls in (True, True, True, True, False, False, True, False, False, False):
+        reach.learn((age * reach.now, -age if falls else 1.0) for age in AGES)
+        now.append(reach.now)
+        reach.restore(reach.arrays())
+        reach._samples = reach._samples[:0]  # what came before would be judged with it
+    assert now == [500, 500, 100, 100, 100, 100, 100, 100, 100, 150]
+
+
+def test_short_episodes_that_end_after_a_rollout_are_judged_by_their_own_length():
+    falling_ones, reach = [(age * 256, -age) for age in AGES], Reach(5_000)
+    reach.now = 100
+    for _ in range(3):
+        reach.learn(falling_ones)
+        assert reach.now == 100
+    reach = Reach(5_000)
+    reach.now = 100
+    for expected in (100, 100, int(0.99 * 256)):
+        reach.learn((age * 256, max(-age, -0.1)) for age in AGES)
+        assert reach.now == expected

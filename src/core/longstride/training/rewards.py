@@ -7,6 +7,7 @@ import numpy as np
 
 from longstride.learning.advantages import discount_of, step_discounts
 from longstride.learning.algorithms.interface import RolloutBatch
+from longstride.learning.batch.rare_rewards import RareRewards
 from longstride.learning.distributed.ranks import Ranks, flattened
 from longstride.learning.distributed.shares import Share
 from longstride.learning.normalization import RewardScale, rescale_values
@@ -42,6 +43,7 @@ class RewardPipeline:
         self.gamma = self.discount = settings.gamma
         self._learned: dict[str, float] = {}  # figures of what the simulator's hook changed after the last rollout
         self._grows = settings.grow_horizon and settings.growth is not None and self.gamma == 0.0
+        self._rare = RareRewards()
 
     @property
     def is_ready(self) -> bool:
@@ -76,11 +78,21 @@ class RewardPipeline:
             for per in (self.discount, settings.value_lambda)
         )
         require_finite(self._simulator, iteration, trajectories, discounts, self._share.first)
+        if self._means_of_rare:
+            shift, scale = (self._model.tensors[f"observation_{name}"].numpy() for name in ("mean", "scale"))
+            trajectories = self._rare.replaced(trajectories, shift, scale, self._ranks)
         scaled = self._scaled(trajectories, discounts)
         records = [outcome.metrics | {"return": outcome.total_reward} for outcome in collected.whole.finished]
         with naming_the_hook(self._simulator, "learn"):
             self._learned = self._simulator.hooks.learn(self._simulator, records)
         return RolloutBatch(scaled, discounts, value_lambdas)
+
+    @property
+    def _means_of_rare(self) -> bool:
+        """Whether rare rewards can be told by observation and action: with neither memory nor lists nor real values."""
+        settings, spec = self._settings, self._model.spec
+        is_plain = bool(spec.action_space.choices) and not (spec.has_memory or spec.scores_actions)
+        return settings.growth is not None and settings.group_size == 1 and is_plain
 
     def _scaled(self, trajectories: list[Trajectory], discounts: list[np.ndarray]) -> list[Trajectory]:
         """Return trajectories with divided rewards; the critic's values are rescaled with them."""
@@ -99,7 +111,8 @@ class RewardPipeline:
 
     def arrays(self, carried: np.ndarray) -> dict[str, np.ndarray]:
         """Return the arrays of a checkpoint by name, with float64[instances] sums carried by the instances of all."""
-        return {f"{_PREFIX}{name}": array for name, array in (self.scale.arrays() | {"carried": carried}).items()}
+        own = self.scale.arrays() | {"carried": carried} | self._rare.arrays()
+        return {f"{_PREFIX}{name}": array for name, array in own.items()}
 
     def metadata(self) -> dict[str, Any]:
         """Return the JSON values of a checkpoint."""
@@ -112,6 +125,7 @@ class RewardPipeline:
         """Restore what :meth:`arrays` and :meth:`metadata` returned, among others, with the sums of this rank alone."""
         own = {n.removeprefix(_PREFIX): a for n, a in arrays.items() if n.startswith(_PREFIX)}
         self.scale.restore(own | {"carried": carried} if own else {}, episodes_continue)
+        self._rare.restore(own)
         self._simulator.hooks.restore(self._simulator, metadata.get("weighs", {}))
         self.interval = self.interval or metadata.get("interval", 1.0)
         discounted = "average_reward" not in metadata  # earlier versions could maximise the mean reward

@@ -61,6 +61,10 @@ class Archive:
         for cell in most_visited[: max(len(self._states) - self._most, 0)]:
             del self._states[cell]
 
+    def drop_older(self, age: int) -> None:
+        """Drop the states whose episodes had made more steps."""
+        self._states = {cell: each for cell, each in self._states.items() if each.age <= age}
+
     def draws(self, rng: np.random.Generator) -> Iterator[ArchivedState]:
         """Yield states without end, each drawn with a probability that falls as the visits of its cell rise."""
         cells = list(self._states)

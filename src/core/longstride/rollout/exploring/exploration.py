@@ -184,6 +184,7 @@ class Exploration:
             self._reach.learn(sample for part in known for sample in part.samples)
         self._rollouts += 1
         self._limit[0] = np.iinfo(np.int64).max if terminated else self._reach.now
+        self._archive.drop_older(self._limit.item())
 
     def rare_states(self, count: int) -> np.ndarray:
         """Return at most so many different archived states, ``state_dtype``[n], rarely visited ones most likely."""

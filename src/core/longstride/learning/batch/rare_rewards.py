@@ -1,0 +1,131 @@
+"""Rare large rewards, such as the cost of a breakdown: an update learns from their mean in like situations.
+
+Such a reward comes once in many rollouts. It decides the advantages of those with it and is missing in all others, and
+the clipped ratio of PPO lets it change the policy no more than a small one. Its mean, given observation and action,
+changes nothing that is expected, and takes the noise away (Romoff et al., "Reward estimation for variance reduction in
+deep reinforcement learning", arXiv 1805.03359). It is the mean over all steps of the run, whatever policy made them.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from longstride.learning.distributed.ranks import ALONE, Ranks, flattened
+from longstride.rollout.trajectory import Trajectory
+
+_USUAL, _LARGER = 0.999, 10.0
+"""Share of the rewards of a rollout that are usual, and how much larger than all of those a rare one is."""
+
+_WIDTH, _FARTHEST = 0.5, 10.0
+"""Width of a cell of observations, and how far from the mean all are one, in standard deviations."""
+
+_OFTEN = 0.1
+"""Share of the steps in a cell with the same action from which its rewards are not rare there, and stay as they are."""
+
+_MOST_ROWS, _MOST_BYTES, _THINNED, _ENOUGH = 1 << 18, 4 << 20, 3, 4_096
+"""Limits of the steps that are remembered, how much they are thinned at once, and rare rewards that are enough."""
+
+_PREFIX = "rare."
+
+
+class Steps(NamedTuple):
+    """Steps of a run: observations float32[n, O], actions int64[n, choices], rewards float32[n]."""
+
+    observations: np.ndarray
+    actions: np.ndarray
+    rewards: np.ndarray
+
+    def at(self, rows: slice | np.ndarray) -> "Steps":
+        """Return some of them."""
+        return Steps(*(column[rows] for column in self))
+
+    def cells(self, shift: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """Return int64[n], a hash of the action and of the cell of the scaled observation."""
+        scaled = np.clip((self.observations - shift) * scale, -_FARTHEST, _FARTHEST)
+        digits = np.concatenate([np.floor(np.nan_to_num(scaled) / _WIDTH + 0.5).astype(np.int64), self.actions], axis=1)
+        return np.asarray(digits @ np.random.default_rng(0).integers(1 << 62, size=digits.shape[1]), np.int64)
+
+
+class RareRewards:
+    """The rare rewards of a run, and one of every ``stride`` steps since the rollout with the first of them.
+
+    ``usual`` is the largest reward, by its size, that has not been rare in any rollout.
+    """
+
+    def __init__(self) -> None:
+        self._usual, self._stride = 0.0, 1
+        self._steps: Steps | None = None  # None before the first rare reward
+        self._rare: Steps | None = None
+
+    def replaced(
+        self, trajectories: Sequence[Trajectory], shift: np.ndarray, scale: np.ndarray, ranks: Ranks = ALONE
+    ) -> list[Trajectory]:
+        """Remember a rollout of all ranks; return this rank's part with means in place of rare rewards.
+
+        Cells are those of observations with float32[O] ``shift`` and ``scale``. The given trajectories do not change.
+        """
+        own = [_steps_of(each) for each in trajectories]
+        sizes = np.abs(np.concatenate(flattened(ranks.gather([each.rewards for each in own]))))
+        self._usual = max(self._usual, float(np.quantile(sizes, _USUAL, method="lower")))
+        if self._rare is None and sizes.max() <= _LARGER * self._usual:
+            return list(trajectories)
+        self._remember(Steps(*map(np.concatenate, zip(*flattened(ranks.gather(own)), strict=True))))
+        assert self._steps is not None and self._rare is not None
+        cells, which = np.unique(self._rare.cells(shift, scale), return_inverse=True)
+        counts = np.bincount(which)
+        places, found = _places(self._steps.cells(shift, scale), cells)
+        visits = np.maximum(self._stride * np.bincount(places[found], minlength=len(cells)), counts)
+        means, is_rare = np.bincount(which, self._rare.rewards) / visits, counts < _OFTEN * visits
+        changed = []
+        for trajectory, steps in zip(trajectories, own, strict=True):
+            places, found = _places(steps.cells(shift, scale), cells)
+            usual = np.where(np.abs(steps.rewards) > _LARGER * self._usual, 0.0, steps.rewards)
+            rewards = np.where(found & is_rare[places], usual + means[places], steps.rewards)
+            changed.append(trajectory._replace(rewards=rewards.astype(np.float32)))
+        return changed
+
+    def _remember(self, rollout: Steps) -> None:
+        """Include the steps of a rollout, unless enough rare rewards are known."""
+        rare = rollout.at(np.abs(rollout.rewards) > _LARGER * self._usual)
+        self._rare, kept = _joined(self._rare, rare), self._rare
+        if kept is not None and len(kept.rewards) >= _ENOUGH:
+            self._rare = kept
+            return
+        self._steps = _joined(self._steps, rollout.at(slice(None, None, self._stride)))
+        row = 4 * rollout.observations.shape[1] + 8 * rollout.actions.shape[1] + 4
+        while len(self._steps.rewards) > min(_MOST_ROWS, max(_MOST_BYTES // row, 1)):
+            self._steps, self._stride = self._steps.at(slice(None, None, _THINNED)), _THINNED * self._stride
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return what a checkpoint keeps, by name."""
+        columns = {"numbers": np.array([self._usual, self._stride])}
+        for kind, steps in (("steps", self._steps), ("rare", self._rare)):
+            columns |= {} if steps is None else {f"{kind}.{n}": column for n, column in steps._asdict().items()}
+        return {f"{_PREFIX}{name}": column for name, column in columns.items()}
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Restore what :meth:`arrays` returned, among others; begin anew without it."""
+        self._usual, stride = arrays.get(f"{_PREFIX}numbers", np.array([0.0, 1.0])).tolist()
+        self._stride = int(stride)
+        self._steps, self._rare = (
+            Steps(*(arrays[f"{_PREFIX}{kind}.{name}"] for name in Steps._fields))
+            if f"{_PREFIX}{kind}.rewards" in arrays
+            else None
+            for kind in ("steps", "rare")
+        )
+
+
+def _steps_of(trajectory: Trajectory) -> Steps:
+    steps = trajectory.steps
+    return Steps(trajectory.observations[:steps], trajectory.actions.reshape(steps, -1), trajectory.rewards)
+
+
+def _joined(first: Steps | None, second: Steps) -> Steps:
+    return second if first is None else Steps(*map(np.concatenate, zip(first, second, strict=True)))
+
+
+def _places(cells: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return int64[n] places of cells among sorted known ones, and bool[n], whether they are there."""
+    places = np.minimum(np.searchsorted(known, cells), len(known) - 1)
+    return places, known[places] == cells
