@@ -29,7 +29,13 @@ JSON = st.recursive(
     max_leaves=8,
 )
 OFTEN = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
-FEW = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+EXAMPLES = pytest.mark.parametrize("examples", [8, pytest.param(50, marks=pytest.mark.slow)])
+"""Each example is a report or an evaluation, which takes a second."""
+
+
+def repeat(check, examples):
+    """Call a check with so many random contents."""
+    settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))(given(st.data())(check))()
 
 
 def damaged(content, data):
@@ -126,39 +132,43 @@ def test_a_report_of_damaged_files_is_a_page_or_a_sentence(run, name, text, caps
     assert (code, "Report: " in out.out) == (0, True) or (code == 2 and out.err.startswith("error: "))
 
 
-@FEW
-@given(st.data())
-def test_a_report_of_any_content_is_a_page_or_a_sentence(finished, tmp_path_factory, data):
-    run = RunDirectory(tmp_path_factory.mktemp("any") / "run")
-    shutil.copytree(finished.path, run.path)
-    name = data.draw(st.sampled_from(["config.json", "plan.json", "evaluation.json", "metrics.jsonl"]))
-    whole = [json.loads(line) for line in (run.path / name).read_text().splitlines()] if "jsonl" in name else None
-    if whole:
-        (run.path / name).write_text("\n".join(json.dumps(damaged(record, data)) for record in whole))
-    else:
-        (run.path / name).write_text(json.dumps(damaged(json.loads((run.path / name).read_text()), data)))
-    assert main(["--mode", "report", "--run-directory", str(run)]) in (0, 2)
-    shutil.rmtree(run.path.parent)
+@EXAMPLES
+def test_a_report_of_any_content_is_a_page_or_a_sentence(finished, tmp_path_factory, examples):
+    def check(data):
+        run = RunDirectory(tmp_path_factory.mktemp("any") / "run")
+        shutil.copytree(finished.path, run.path)
+        name = data.draw(st.sampled_from(["config.json", "plan.json", "evaluation.json", "metrics.jsonl"]))
+        whole = [json.loads(line) for line in (run.path / name).read_text().splitlines()] if "jsonl" in name else None
+        if whole:
+            (run.path / name).write_text("\n".join(json.dumps(damaged(record, data)) for record in whole))
+        else:
+            (run.path / name).write_text(json.dumps(damaged(json.loads((run.path / name).read_text()), data)))
+        assert main(["--mode", "report", "--run-directory", str(run)]) in (0, 2)
+        shutil.rmtree(run.path.parent)
+
+    repeat(check, examples)
 
 
-@FEW
-@given(st.data())
-def test_facts_of_any_content_are_a_result_or_a_sentence(finished, tmp_path_factory, data):
-    run = RunDirectory(tmp_path_factory.mktemp("facts") / "run")
-    shutil.copytree(finished.path, run.path)
-    for file in checkpoint_files(run.checkpoints("last")):
-        facts = json.loads(file.read_text())
-        del facts["sha256"]
-        changed = damaged(facts, data)
-        file.write_bytes(seal(changed if isinstance(changed, dict) else {"x": changed}))
-    quick = ["--evaluation-episodes", "2", "--no-report"]
-    mode = data.draw(st.sampled_from([["report", "--run-directory"], ["evaluate", *quick, "--checkpoint"]]))
-    assert main(["--mode", *mode, str(run.path)]) in (0, 2)
-    try:
-        assert isinstance(load_checkpoint(run.path)[1], dict)
-    except UserError as error:
-        assert str(error)
-    shutil.rmtree(run.path.parent)
+@EXAMPLES
+def test_facts_of_any_content_are_a_result_or_a_sentence(finished, tmp_path_factory, examples):
+    def check(data):
+        run = RunDirectory(tmp_path_factory.mktemp("facts") / "run")
+        shutil.copytree(finished.path, run.path)
+        for file in checkpoint_files(run.checkpoints("last")):
+            facts = json.loads(file.read_text())
+            del facts["sha256"]
+            changed = damaged(facts, data)
+            file.write_bytes(seal(changed if isinstance(changed, dict) else {"x": changed}))
+        quick = ["--evaluation-episodes", "2", "--no-report"]
+        mode = data.draw(st.sampled_from([["report", "--run-directory"], ["evaluate", *quick, "--checkpoint"]]))
+        assert main(["--mode", *mode, str(run.path)]) in (0, 2)
+        try:
+            assert isinstance(load_checkpoint(run.path)[1], dict)
+        except UserError as error:
+            assert str(error)
+        shutil.rmtree(run.path.parent)
+
+    repeat(check, examples)
 
 
 def test_a_resume_of_damaged_files_is_a_sentence_or_goes_on(run, capsys):

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from longstride.jit_cache.uncounted import uncounted
 from longstride.policies.compiled.forward import build_forward
 from longstride.policies.compiled.sampling import add_action_features, build_sampling, row_of
 from longstride.policies.parameter_layout import feature_weights_offset, log_std_offset
@@ -72,11 +71,7 @@ def _build_play(
 ) -> Function:
     @njit(nogil=True)
     def play(states, parameters, actor, rng, policy_rng, arrays, limit, goes_on):  # type: ignore[no-untyped-def]
-        return play_on(states[0], parameters, actor, rng, policy_rng, arrays, limit, goes_on)
-
-    @uncounted
-    def play_on(state, parameters, actor, rng, policy_rng, arrays, limit, goes_on):  # type: ignore[no-untyped-def]
-        observed, total = arrays.observed, 0.0
+        state, observed, total = states[0], arrays.observed, 0.0
         if not goes_on:
             reset(state, parameters, rng)
         for t in range(limit):
