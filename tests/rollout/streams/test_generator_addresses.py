@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numba import njit
 
-from longstride.jit_cache.uncounted import counting, inlined, uncounted
 from longstride.rollout.streams.generator_addresses import as_generator, rows_of
 
 
@@ -17,7 +16,6 @@ def pairs(count, kind=np.random.PCG64):
     return [tuple(np.random.Generator(kind(2 * i + k)) for k in range(2)) for i in range(count)]
 
 
-@counting
 @njit(nogil=True)
 def draw(rng, drawn):
     """Draw in all the ways that simulators draw."""
@@ -29,12 +27,6 @@ def draw(rng, drawn):
 @njit(nogil=True)
 def draw_all(rows, drawn):
     """Draw for each instance from both generators."""
-    loop(rows, drawn)
-
-
-@uncounted
-def loop(rows, drawn):
-    """Draw without counting references."""
     for i in range(len(drawn)):
         draw(as_generator(rows.simulator[i]), drawn[i, 0])
         draw(as_generator(rows.policy[i]), drawn[i, 1])
@@ -62,24 +54,6 @@ def test_no_reference_is_kept():
     for _ in range(100):
         draw_all(rows, drawn)
     assert list(map(sys.getrefcount, objects)) == before
-
-
-def test_a_function_that_returns_an_array_is_called_without_counting_only_inlined():
-    @njit(nogil=True)
-    def second_half(values):
-        return values[len(values) // 2 :]
-
-    @njit(nogil=True)
-    def mean_of(values, halves):
-        return of_half(values, halves)
-
-    taken = inlined(second_half)
-
-    @uncounted
-    def of_half(values, halves):
-        return taken(values)[0] if halves else values[0]
-
-    assert mean_of(np.array([1.0, 2.0, 3.0, 4.0]), True) == 3.0
 
 
 def test_uncompiled_rows_are_the_generators():

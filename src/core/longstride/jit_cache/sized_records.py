@@ -183,16 +183,14 @@ def _unbox_records(kind: SizedRecords, value: Any, c: Any) -> NativeValue:
     bytes_kind = types.Array(types.uint8, kind.dimensions, "A")
     array, records = make_array(bytes_kind)(c.context, c.builder), _parts(c.context, c.builder, kind)
     pointer = c.builder.bitcast(array._getpointer(), c.pyapi.voidptr)
-    counts = c.context.enable_nrt  # references
-    adapt = c.pyapi.nrt_adapt_ndarray_from_python if counts else c.pyapi.numba_array_adaptor
-    wrong = cgutils.is_not_null(c.builder, adapt(value, pointer))
+    wrong = cgutils.is_not_null(c.builder, c.pyapi.nrt_adapt_ndarray_from_python(value, pointer))
     failed = c.builder.or_(wrong, _fill_table(c, records, value))
     records.data, records.shape, records.strides = array.data, array.shape, array.strides
 
     def release() -> None:
         c.context.nrt.decref(c.builder, bytes_kind, array._getvalue())
 
-    return NativeValue(records._getvalue(), is_error=failed, cleanup=release if counts else None)
+    return NativeValue(records._getvalue(), is_error=failed, cleanup=release)
 
 
 def _are_indices(kind: Any, dimensions: int) -> bool:

@@ -7,12 +7,10 @@ stops with :data:`LISTS_FULL` before the step; with more room it goes on there a
 
 from dataclasses import replace
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from longstride.jit_cache.uncounted import counting, uncounted
 from longstride.policies.compiled.candidates import build_scorer, greedy_score, sample_score
 from longstride.policies.compiled.forward import build_forward
 from longstride.policies.spec import PolicySpec
@@ -31,15 +29,6 @@ from longstride.simulators.simulator import (
 from longstride.simulators.spaces import Discrete
 
 
-class ListScratch(NamedTuple):
-    """What the loop writes and forgets."""
-
-    guarded: np.ndarray  # scratch of :func:`longstride.simulators.observe.new_guarded`
-    ids: np.ndarray  # int32[A], the feasible actions
-    scores: np.ndarray  # float32[A], theirs
-    products: np.ndarray  # float32[*], scratch of :class:`longstride.policies.compiled.candidates.Scorer`
-
-
 def build_collect_listed(simulator: Simulator, spec: PolicySpec) -> Function:
     """Compile the loop with the arguments of :func:`longstride.rollout.collect_steps.build_collect_steps`.
 
@@ -52,14 +41,9 @@ def build_collect_listed(simulator: Simulator, spec: PolicySpec) -> Function:
 
     @njit(nogil=True)
     def collect_listed(states, generators, parameters, actor_params, arrays):  # type: ignore[no-untyped-def]
-        ids, scores = np.empty(most, np.int32), np.empty(most, np.float32)
-        scratch = ListScratch(new_guarded(size), ids, scores, np.zeros(scratch_size, np.float32))
-        collect(states, generators, parameters, actor_params, arrays, scratch)
-
-    @uncounted
-    def collect(states, generators, parameters, actor_params, arrays, scratch):  # type: ignore[no-untyped-def]
         rows, statuses, ages, workspace = arrays.rows, arrays.statuses, arrays.ages, arrays.workspace
-        guarded, ids, end = scratch.guarded, scratch.ids, rows.rewards.shape[1]
+        guarded, end = new_guarded(size), rows.rewards.shape[1]
+        ids, scores, scratch = np.empty(most, np.int32), np.empty(most, np.float32), np.zeros(scratch_size, np.float32)
         for i in range(len(ages)):
             arrays.playing[0], t, state = i, arrays.next_rows[i], states[i]
             observations, features, feasible = rows.observations[i], rows.features[i], rows.feasible[i]
@@ -76,8 +60,7 @@ def build_collect_listed(simulator: Simulator, spec: PolicySpec) -> Function:
                 if statuses[i] != OK:
                     break
                 listed, uniform = features[begin : begin + count], as_generator(generators.policy[i]).random()
-                where = workspace, scratch.scores, scratch.products
-                place, log_prob = choose(actor_params, observations[t], listed, uniform, *where)
+                place, log_prob = choose(actor_params, observations[t], listed, uniform, workspace, scores, scratch)
                 rows.actions[i, t, 0], action = ids[place], np.int64(ids[place])
                 feasible[t, 0], feasible[t, 1] = begin + count, begin + place
                 made = make_step(state, parameters, action, log_prob, as_generator(generators.simulator[i]), ages[i])
@@ -148,7 +131,6 @@ def build_listed_chooser(simulator: Simulator, spec: PolicySpec) -> Function:
 def _build_listed_chooser(
     describe: Function, summarise: Function, decide: Function, size: int, figures: int, scratch_size: int
 ) -> Function:
-    @counting
     @njit(nogil=True)
     def choose(state, parameters, observed, actor, rng, row):  # type: ignore[no-untyped-def]
         most = len(observed.mask)

@@ -4,12 +4,9 @@ It plays one instance, or several side by side on one core: the actor then reads
 of them. The arithmetic of an instance is the same, to the bit, whatever is played beside it.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import njit
 
-from longstride.jit_cache.uncounted import uncounted
 from longstride.policies.compiled.forward import build_network
 from longstride.policies.compiled.sampling import add_action_features, build_sampling, row_of
 from longstride.policies.parameter_layout import feature_weights_offset, log_std_offset
@@ -25,14 +22,6 @@ from longstride.simulators.simulator import (
     Function,
     Simulator,
 )
-
-
-class Scratch(NamedTuple):
-    """What the loop over S instances writes and forgets."""
-
-    guarded: np.ndarray  # scratch of :func:`longstride.simulators.observe.new_guarded`
-    action_row: np.ndarray  # an action, as the simulator receives it
-    order: np.ndarray  # int64[S], begins with the instances that make another step
 
 
 def build_collect_steps(simulator: Simulator, spec: PolicySpec) -> Function:
@@ -58,16 +47,11 @@ def _build_collect_masked(simulator: Simulator, spec: PolicySpec) -> Function:
 
     @njit(nogil=True)
     def collect_steps(states, generators, parameters, actor_params, arrays):  # type: ignore[no-untyped-def]
-        scratch = Scratch(new_guarded(size), np.zeros(row_size, row_dtype), np.zeros(len(arrays.ages), np.int64))
-        collect(states, generators, parameters, actor_params, arrays, scratch)
-
-    @uncounted
-    def collect(states, generators, parameters, actor_params, arrays, scratch):  # type: ignore[no-untyped-def]
         rows, policy_states, workspace = arrays.rows, arrays.policy_states, arrays.workspace
         next_rows, ages, statuses, playing = arrays.next_rows, arrays.ages, arrays.statuses, arrays.playing
-        guarded, order, end = scratch.guarded, scratch.order, rows.rewards.shape[1]
+        guarded, action_row, end = new_guarded(size), np.zeros(row_size, row_dtype), rows.rewards.shape[1]
         explores = arrays.finds.rarity.shape[1] > 0
-        count = begin(states, generators, parameters, arrays, guarded, order)
+        order, count = begin(states, generators, parameters, arrays, guarded)
         while count > 0:
             for place in range(count):
                 i = order[place]
@@ -83,7 +67,7 @@ def _build_collect_masked(simulator: Simulator, spec: PolicySpec) -> Function:
                 if any_features:
                     add_action_features(outputs, rows.features[i, t], mask, actor_params, offset)
                 rng, drawn = as_generator(generators.policy[i]), rows.actions[i, t]
-                action, log_prob = sample(outputs, actor_params, mask, rng, drawn, scratch.action_row)
+                action, log_prob = sample(outputs, actor_params, mask, rng, drawn, action_row)
                 made = make_step(state, parameters, action, log_prob, as_generator(generators.simulator[i]), ages[i])
                 if made.status != OK:
                     statuses[i] = made.status
@@ -106,15 +90,16 @@ def build_begin(simulator: Simulator, spec: PolicySpec) -> Function:
     """Compile what comes before the first step: a new episode where one has to begin, observation, mask, features.
 
     Returns:
-        ``begin(states, generators, parameters, arrays, guarded, order) -> count``: order int64[S] then begins with the
+        ``begin(states, generators, parameters, arrays, guarded) -> (order, count)``: order int64[S] begins with the
         ``count`` instances that can make a step.
     """
     functions, state_size = kernel_functions(simulator), spec.state_size
     reset, (read_observation, read_choices) = functions.reset, build_readers(simulator, functions)
 
-    @uncounted
-    def begin(states, generators, parameters, arrays, guarded, order):  # type: ignore[no-untyped-def]
+    @njit(nogil=True)
+    def begin(states, generators, parameters, arrays, guarded):  # type: ignore[no-untyped-def]
         rows, ages, statuses, count = arrays.rows, arrays.ages, arrays.statuses, 0
+        order = np.zeros(len(ages), np.int64)
         for i in range(len(ages)):
             arrays.playing[0], t, state = i, arrays.next_rows[i], states[i]
             if ages[i] < 0:
@@ -128,7 +113,7 @@ def build_begin(simulator: Simulator, spec: PolicySpec) -> Function:
             if statuses[i] == OK:
                 order[count] = i
                 count += 1
-        return count
+        return order, count
 
     return begin
 
@@ -137,12 +122,11 @@ def _build_note_state(spec: PolicySpec) -> Function:
     """Compile ``note_state(rows, policy_states, ages, i, t)``: what a policy with memory is trained with later."""
     has_memory, chunk = spec.has_memory, spec.chunk
 
-    @uncounted
+    @njit(nogil=True)
     def note_state(rows, policy_states, ages, i, t):  # type: ignore[no-untyped-def]
         if has_memory:
             rows.begins[i, t, 0] = ages[i] == 0
             if t % chunk == 0 and t // chunk < rows.states.shape[1]:
-                for j in range(policy_states.shape[1]):
-                    rows.states[i, t // chunk, j] = policy_states[i, j]
+                rows.states[i, t // chunk, :] = policy_states[i]
 
     return note_state

@@ -1,10 +1,14 @@
-"""The step that all compiled loops make and record, whatever chose the action."""
+"""The step that all compiled loops make and record, whatever chose the action.
+
+Both functions are inlined by Numba, and :func:`record` has no branch. A compiled function with branches would count the
+references of all arrays that it is given at each step, which takes as long as a small network.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 
-from longstride.jit_cache.uncounted import uncounted
 from longstride.simulators.compile import kernel_functions
 from longstride.simulators.simulator import (
     OK,
@@ -33,7 +37,7 @@ def build_make_step(simulator: Simulator) -> Function:
     functions, max_steps = kernel_functions(simulator), simulator.max_steps
     step, truncated, time = functions.step, functions.truncated, functions.time
 
-    @uncounted
+    @njit(nogil=True, inline="always")
     def make_step(state, parameters, action, log_prob, rng, age):  # type: ignore[no-untyped-def]
         if not np.isfinite(log_prob):
             return Made(POLICY_NOT_FINITE, 0.0, 0.0, False, False)
@@ -46,7 +50,7 @@ def build_make_step(simulator: Simulator) -> Function:
     return make_step
 
 
-@uncounted
+@njit(nogil=True, inline="always")
 def record(arrays, i, t, log_prob, made):  # type: ignore[no-untyped-def]
     """Write a step without a fault to row ``t`` of instance ``i``.
 

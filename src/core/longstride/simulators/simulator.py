@@ -13,7 +13,6 @@ import numpy as np
 from numba import njit
 
 from longstride.errors import PolicyNotFiniteError, SimulatorError
-from longstride.jit_cache.uncounted import counting
 from longstride.simulators.hooks import Hooks
 from longstride.simulators.spaces import ActionSpace, MultiDiscrete, description
 
@@ -216,11 +215,8 @@ def compile_functions(simulator: Simulator) -> Compiled:
 
 @cache
 def compiled(function: Function) -> Function:
-    """Return a function wrapped with ``njit(nogil=True)``, the same object each time; a wrapped one stays the same.
-
-    It may make arrays (:func:`longstride.jit_cache.uncounted.counting`).
-    """
-    return counting(function if hasattr(function, "py_func") else njit(nogil=True)(function))
+    """Return a function wrapped with ``njit(nogil=True)``, the same object each time; a wrapped one is unchanged."""
+    return function if hasattr(function, "py_func") else njit(nogil=True)(function)
 
 
 def describe_fault(status: int, simulator: Simulator, episode: str, step: int) -> SimulatorError:

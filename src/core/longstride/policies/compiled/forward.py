@@ -11,7 +11,6 @@ import numpy as np
 from numba import njit
 
 from longstride.errors import UserError
-from longstride.jit_cache.uncounted import counting, inlined
 from longstride.policies.compiled.network import Network
 from longstride.policies.spec import PolicySpec
 
@@ -51,7 +50,7 @@ def build_forward(spec: PolicySpec) -> Callable[..., Any]:
     network, alone = build_network(spec), np.zeros(1, np.int64)
     load, advance, outputs = network.load, network.advance, network.outputs
 
-    @njit(nogil=True, inline="always")
+    @njit(nogil=True)
     def forward(params, observation, state, workspace):  # type: ignore[no-untyped-def]
         load(params, observation, workspace, 0)
         advance(params, state.reshape((1, len(state))), alone, workspace, 1)
@@ -68,8 +67,7 @@ def build_network(spec: PolicySpec) -> Network:
             f"The compiled actor needs hidden layers of one width, not {spec.actor_sizes}; make them equal."
         )
     network: Network = spec.family.build_network(spec)
-    load, advance = counting(network.load), counting(network.advance)
-    return network._replace(load=load, advance=advance, outputs=inlined(network.outputs))
+    return network
 
 
 def workspace(spec: PolicySpec, instances: int = 1) -> np.ndarray:

@@ -7,7 +7,6 @@ is given. The instances of a block share a generator, whose state is that of the
 import numpy as np
 from numba import njit
 
-from longstride.jit_cache.uncounted import uncounted
 from longstride.policies.compiled.sampling import add_action_features, build_sampling, row_of
 from longstride.policies.parameter_layout import feature_weights_offset, log_std_offset
 from longstride.policies.spec import PolicySpec
@@ -37,18 +36,17 @@ def build_play_turns(simulator: Simulator, spec: PolicySpec) -> Function:
         :mod:`longstride.rollout.batched.turns`. One at fault stops alone.
     """
     act, begin, size = _build_act(simulator, spec), _build_begin(simulator, spec), spec.observation_size
-    row_size, row_dtype = row_of(spec.action_space)
 
     @njit(nogil=True)
     def play_turns(states, rng, parameters, actor_params, arrays, block, spins):  # type: ignore[no-untyped-def]
-        guarded, action_row, thread = new_guarded(size), np.zeros(row_size, row_dtype), block.thread[0]
+        guarded, thread = new_guarded(size), block.thread[0]
         while True:
             half = block.begins_in[0]
             if half < 0:
                 half = next_turn(arrays.turns, arrays.done, thread, spins)
                 if half < 0:
                     return half
-                ended = act(states, rng, parameters, actor_params, arrays, block, half, guarded, action_row)
+                ended = act(states, rng, parameters, actor_params, arrays, block, half, guarded)
                 block.begins_in[0] = half
                 if ended > 0:
                     return EPISODES_ENDED
@@ -60,17 +58,20 @@ def build_play_turns(simulator: Simulator, spec: PolicySpec) -> Function:
 
 
 def _build_act(simulator: Simulator, spec: PolicySpec) -> Function:
-    """Compile ``act(states, rng, parameters, actor_params, arrays, block, half, guarded, action_row) -> ended``."""
+    """Compile ``act(states, rng, parameters, actor_params, arrays, block, half, guarded) -> ended episodes``."""
     any_features, offset = spec.action_features > 0, feature_weights_offset(spec)
-    sample = build_sampling(spec.action_space, log_std_offset(spec)).sample
+    sample, (row_size, row_dtype) = (
+        build_sampling(spec.action_space, log_std_offset(spec)).sample,
+        row_of(spec.action_space),
+    )
     read_observation, read_choices = build_readers(simulator, kernel_functions(simulator))
     make_step = build_make_step(simulator)
 
-    @uncounted
-    def act(states, rng, parameters, actor_params, arrays, block, half, guarded, action_row):  # type: ignore[no-untyped-def]
+    @njit(nogil=True)
+    def act(states, rng, parameters, actor_params, arrays, block, half, guarded):  # type: ignore[no-untyped-def]
         rows, statuses, phases = arrays.rows, arrays.statuses, arrays.phases
         words, rest, end, first = block.words, block.rest, arrays.steps[0], half * arrays.in_a_half[0]
-        ended = 0
+        action_row, ended = np.zeros(row_size, row_dtype), 0
         for i in range(block.bounds[half, 0], block.bounds[half, 1]):
             if phases[i] != ACTS:
                 continue
@@ -109,7 +110,7 @@ def _build_begin(simulator: Simulator, spec: PolicySpec) -> Function:
     functions, size, has_memory = kernel_functions(simulator), spec.observation_size, spec.has_memory
     reset, (read_observation, read_choices) = functions.reset, build_readers(simulator, functions)
 
-    @uncounted
+    @njit(nogil=True)
     def begin(states, rng, parameters, arrays, block, half, guarded):  # type: ignore[no-untyped-def]
         rows, ages, statuses, phases = arrays.rows, arrays.ages, arrays.statuses, arrays.phases
         first, going_on = half * arrays.in_a_half[0], 0
