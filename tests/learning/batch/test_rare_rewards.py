@@ -120,3 +120,14 @@ def test_enough_rare_rewards_are_not_added_to(monkeypatch):
     before = rewards.arrays()
     rewards.replaced(rollout(1), SHIFT, SCALE)
     assert all(np.array_equal(array, before[name]) for name, array in rewards.arrays().items())
+
+
+def test_a_sentence_says_once_that_rewards_are_averaged():
+    rewards, resumed, usual = RareRewards(), RareRewards(), RareRewards()
+    assert rewards.take_line() is None
+    rewards.replaced(rollout(0), SHIFT, SCALE)
+    assert "rare" in (rewards.take_line() or "") and rewards.take_line() is None
+    resumed.restore(rewards.arrays())
+    assert resumed.take_line() is None
+    usual.replaced(rollout(0, 0.0), SHIFT, SCALE)
+    assert usual.take_line() is None

@@ -105,6 +105,10 @@ class RewardPipeline:
             rescale_values(self._model, before / scale.divisor.item())
         return scale.divide(trajectories) if scale.divisor[0] != 1.0 else trajectories
 
+    def take_line(self) -> str | None:
+        """Return a sentence for the user once, where updates begin to learn from means of rare rewards."""
+        return self._rare.take_line()
+
     def figures(self) -> dict[str, float]:
         """Return what the record of an iteration says of its rewards."""
         return {"gamma": self.discount, **self._learned}

@@ -121,7 +121,7 @@ class Trainer:
         require_same_parameters(self.model, self.iteration, self.ranks)
         progress.update_complete(report.update_seconds + report.transfer_seconds)
         failures, finished = update_failure_lines(self.iteration, report), collected.whole.finished
-        lines: list[str | None] = [*iteration_lines(self.iteration, report, failures, finished)]
+        lines = [self.rewards.take_line(), *iteration_lines(self.iteration, report, failures, finished)]
         self.entropy.learn(report.losses.get("entropy"), collected.trajectories, share_done, self.ranks)
         health = health_on(self.model, collected.trajectories, self.ranks)
         if self.length.steps is not None:  # rollouts grow; a policy that starts from a rule keeps its units

@@ -28,6 +28,11 @@ _MOST_ROWS, _MOST_BYTES, _THINNED, _ENOUGH = 1 << 18, 4 << 20, 3, 4_096
 
 _PREFIX = "rare."
 
+AVERAGED = (
+    "Some rewards are rare and more than ten times as large as the others: updates learn from their mean in like "
+    "situations. Metrics keep them as they come."
+)
+
 
 class Steps(NamedTuple):
     """Steps of a run: observations float32[n, O], actions int64[n, choices], rewards float32[n]."""
@@ -57,6 +62,14 @@ class RareRewards:
         self._usual, self._stride = 0.0, 1
         self._steps: Steps | None = None  # None before the first rare reward
         self._rare: Steps | None = None
+        self._unsaid = True
+
+    def take_line(self) -> str | None:
+        """Return a sentence once, after the first rare reward."""
+        if self._rare is None or not self._unsaid:
+            return None
+        self._unsaid = False
+        return AVERAGED
 
     def replaced(
         self, trajectories: Sequence[Trajectory], shift: np.ndarray, scale: np.ndarray, ranks: Ranks = ALONE
@@ -114,6 +127,7 @@ class RareRewards:
             else None
             for kind in ("steps", "rare")
         )
+        self._unsaid = self._rare is None
 
 
 def _steps_of(trajectory: Trajectory) -> Steps:
