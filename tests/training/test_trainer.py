@@ -153,6 +153,24 @@ def test_so_many_checkpoints_are_kept_as_the_setting_says(tmp_path):
     assert len(list((tmp_path / "run" / "checkpoints" / "best").iterdir())) == 2
 
 
+def test_one_long_checkpoint_changes_nothing(tmp_path, monkeypatch):
+    """A disk may be busy for a moment."""
+    now = [0.0]
+    monkeypatch.setattr(checkpoint_writer.time, "perf_counter", lambda: now[-1])
+    seconds, due = iter((0.1, 30.0, 0.1, 30.0, 30.0)), []
+    monkeypatch.setattr(checkpoint_writer, "save_checkpoint", lambda *_: now.append(now[-1] + next(seconds)))
+    writer = checkpoint_writer.CheckpointWriter(tmp_path)
+    for _ in range(5):
+        writer.save("last", {}, {"iteration": 1 + writer.begun})
+        writer.wait()
+        due.append(writer.is_due())
+    assert due == [True, True, True, True, False]
+    now.append(now[-1] + 269.0)
+    assert not writer.is_due()
+    now.append(now[-1] + 2.0)
+    assert writer.is_due()
+
+
 def test_metrics_are_never_two_iterations_ahead_of_what_is_saved(tmp_path, monkeypatch):
     """On a disk that is slower than an iteration: a killed run resumes from the last iteration or the one before."""
     directory, ahead = tmp_path / "run", []
@@ -171,6 +189,55 @@ def test_metrics_are_never_two_iterations_ahead_of_what_is_saved(tmp_path, monke
     monkeypatch.setattr(MetricsLog, "write", looking)
     train(new_run(directory))
     assert ahead == [1] * 6
+
+
+@pytest.mark.parametrize("stop_after", [None, 4])
+def test_long_checkpoints_are_written_seldom_and_where_a_run_ends(uninterrupted, tmp_path, monkeypatch, stop_after):
+    """A run that was stopped between two of them goes on to the bit."""
+    directory, written, said = tmp_path / "run", [], []
+    save = checkpoint_writer.save_checkpoint
+
+    def noting(folder, tensors, metadata, kept):
+        if folder.name == "last":
+            written.append(metadata["iteration"])
+        save(folder, tensors, metadata, kept)
+
+    monkeypatch.setattr(checkpoint_writer, "_SHORT", 1e-9)  # each is long
+    monkeypatch.setattr(checkpoint_writer, "_SHARE", 1e-9)
+    monkeypatch.setattr(checkpoint_writer, "save_checkpoint", noting)
+    run = new_run(directory)
+    monkeypatch.setattr(run.trainer.checkpoints.retry, "tell", said.append)
+    train(run, stop_after=stop_after)
+    assert written in ([1, stop_after or 6], [1, 2, stop_after or 6])  # the best one may be the second
+    assert len(said) == 1 and said[0].startswith("A checkpoint takes ")
+    if stop_after:
+        train(new_run(directory, resume=True))
+        assert written[-1] == 6
+    assert_same_state(uninterrupted, directory)
+    assert figures(uninterrupted) == figures(directory)
+
+
+def test_a_run_that_was_killed_between_two_checkpoints_repeats_what_came_after_the_first(
+    uninterrupted, tmp_path, monkeypatch
+):
+    directory = tmp_path / "run"
+    monkeypatch.setattr(checkpoint_writer, "_SHORT", 1e-9)
+    monkeypatch.setattr(checkpoint_writer, "_SHARE", 1e-9)
+    run = new_run(directory)
+    save = run.trainer.checkpoints.save
+
+    def killed_at_the_fourth(which, tensors, metadata):
+        if metadata["iteration"] < 4:
+            save(which, tensors, metadata)
+
+    monkeypatch.setattr(run.trainer.checkpoints, "save", killed_at_the_fourth)
+    train(run, stop_after=4)
+    last = directory / "checkpoints" / "last"
+    assert max(path.stem for path in last.glob("*.json")) < "iteration-00000003"
+    assert len(read_metrics(directory)) == 4
+    train(new_run(directory, resume=True))
+    assert_same_state(uninterrupted, directory)
+    assert figures(uninterrupted) == figures(directory)
 
 
 def scales_at_each_collection(run, iterations):

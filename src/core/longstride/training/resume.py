@@ -12,6 +12,7 @@ from longstride.simulators.instances import require_parameters
 from longstride.simulators.source_files import source_change
 from longstride.text import Say
 from longstride.training.run_directory.checkpoint import load_run
+from longstride.training.time_budget import iterations_done
 from longstride.training.trainer import Trainer
 
 
@@ -43,7 +44,7 @@ def resume_run(trainer: Trainer, directory: Path, say: Say, before: int | None =
         raise UserError(f"The checkpoint holds what no run writes ({type(error).__name__}: {reason}).") from error
     for sentence in filter(None, (*damaged, source_change(metadata["source"], trainer.metadata["source"]))):
         say(sentence)
-    say(f"Resuming after iteration {trainer.iterations_done}.")
+    say(f"Resuming after iteration {iterations_done(trainer.iteration, trainer.settings.iterations)}.")
     if (earlier := metadata.get("ranks", 1)) != ranks.size:
         say(
             f"Processes that train: {ranks.size} from here on, {earlier} until now. The minibatches stay the same; "

@@ -35,6 +35,11 @@ def parse_duration(text: str) -> float:
     return seconds
 
 
+def iterations_done(done: int, total: int) -> str:
+    """Return the number of finished iterations for people: ``7 of 30``, or ``7`` where only time ends the run."""
+    return str(done) if total == NO_LIMIT else f"{done} of {total}"
+
+
 class NoBudget:
     """The budget of a run that may take as long as it takes."""
 

@@ -36,7 +36,6 @@ from longstride.training.run_directory.metrics_log import Log
 from longstride.training.run_length import run_length
 from longstride.training.settings import Services, TrainingSettings
 from longstride.training.shared_state import CRITIC_STATES, PartState, joined_state, own_state, require_same_parameters
-from longstride.training.time_budget import NO_LIMIT
 
 
 class Trainer:
@@ -88,15 +87,18 @@ class Trainer:
             record |= self.utilization.figures(record, self.model.spec, self.updater.microbatch)
             record |= self.checkpoints.figures()
             record |= self.observer.see(record, progress.say)
-            self.checkpoints.wait()  # so that the metrics are never two iterations ahead of the checkpoint
+            is_due = self.ranks.from_first(lambda: self.observer.failure is not None or self.checkpoints.is_due())
             log.write(record)
-            self.save("last")
+            if is_due:
+                self.save("last")
             self._show(record, progress)
             self.best_tracker.compare(progress, not self.unfinished)
             if self.observer.failure is not None:
                 raise self.observer.failure
             if any_of(should_stop() or self.observer.stops, self.ranks.sums) and self.unfinished:
+                self.save("last")
                 return False
+        self.save("last")
         self.best_tracker.finish(self.iteration, progress)
         for line in self._advice.at_the_end():
             progress.say(line)
@@ -227,20 +229,16 @@ class Trainer:
         """Number of iterations to do, as far as it is known."""
         return self.length.iterations_left(self.iteration)
 
-    @property
-    def iterations_done(self) -> str:
-        """Number of finished iterations for people: ``7 of 30``, or ``7`` where only time ends the run."""
-        total = self.settings.iterations
-        return str(self.iteration) if total == NO_LIMIT else f"{self.iteration} of {total}"
-
     def save(self, which: Which) -> None:
-        """Start writing a checkpoint of the present state; the first rank writes it."""
+        """Start writing a checkpoint of the present state, unless it is the last one; the first rank writes it."""
+        if which == "last" and self.checkpoints.begun == self.iteration:
+            return
         begin, state = time.perf_counter(), self.state_dict()
         self.checkpoints.seconds += time.perf_counter() - begin
         if self.ranks.rank == 0:
             self.checkpoints.save(which, *state)
-        elif which == "last":  # the one before is on the disk: the first rank has waited for it
-            self.checkpoints.saved_iteration = self.iteration - 1
+        elif which == "last":
+            self.checkpoints.follow(self.iteration)
 
     def _keep(self, candidate: Candidate | None) -> None:
         """Save the present parameters, or those of an earlier candidate with nothing to continue from, as the best."""
@@ -297,4 +295,4 @@ class Trainer:
         self.entropy.load_state_dict(metadata.get("entropy", {}))
         self.best_tracker.load_state_dict(arrays, metadata)
         self.budget.load_state_dict(metadata.get("time_budget", {}))
-        self.checkpoints.saved_iteration = self.iteration
+        self.checkpoints.saved_iteration = self.checkpoints.begun = self.iteration

@@ -24,7 +24,7 @@ from longstride.training.evaluation.trained_policy import TrainedPolicy, load_tr
 from longstride.training.run_directory.checkpoint import checkpoint_folder
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.lock import is_locked
-from longstride.training.time_budget import Budget
+from longstride.training.time_budget import Budget, iterations_done
 
 EXIT_INTERRUPTED = 130
 
@@ -105,13 +105,14 @@ def _checked_others(run: Run, policy: TrainedPolicy) -> list[str]:
 def _last_lines(run: Run, done: bool) -> list[str]:
     """Return how a run ended, and the command to give next."""
     trainer, budget = run.trainer, run.trainer.budget
+    finished = iterations_done(trainer.iteration, trainer.settings.iterations)
     if not done:
         resume = f"Resume with: {trainer.settings.resume_command}"
-        return [f"Stopped after iteration {trainer.iterations_done}, saved. {resume}"]
+        return [f"Stopped after iteration {finished}, saved. {resume}"]
     lines = [f"Trained {counted(trainer.iteration, 'iteration')}; everything is in {run.directory}."]
     if isinstance(budget, Budget) and trainer.unfinished:
         spent = f"{format_duration(budget.seconds)} ended the run after {format_duration(budget.elapsed)}"
-        lines.insert(0, f"The time budget of {spent}: {trainer.iterations_done} iterations are done.")
+        lines.insert(0, f"The time budget of {spent}: {finished} iterations are done.")
     if not trainer.iteration:
         return [*lines[:-1], "No iteration is done, so there is no policy to evaluate: name a longer --time-budget."]
     command = f"{this_command()} --mode evaluate --checkpoint {shell_word(str(run.directory))}"

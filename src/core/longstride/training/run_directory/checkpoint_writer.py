@@ -14,8 +14,13 @@ from typing import Any
 from torch import Tensor
 
 from longstride.errors import NotSavedError
+from longstride.text import format_duration
 from longstride.training.run_directory.checkpoint import save_checkpoint
 from longstride.training.run_directory.directory import RunDirectory, Which
+
+_SHORT, _SHARE = 2.0, 0.1
+"""Seconds that a checkpoint may take after each iteration, and the share of the time that longer ones may take. A
+single long one does not count: a disk may be busy for a moment."""
 
 
 class WriteRetry:
@@ -93,17 +98,40 @@ class WriteRetry:
 class CheckpointWriter:
     """Writes checkpoints in a thread, at most one iteration's at a time: a disk can be slower than an iteration.
 
-    ``kept`` last checkpoints stay, and one best. ``saved_iteration`` is that of the last one on the disk; 0 for none.
-    ``seconds`` is the time that the run has spent on them since :meth:`figures`.
+    Large ones are not written after each iteration: all of them together take a tenth of the time at most.
+
+    ``kept`` last checkpoints stay, and one best. ``saved_iteration`` is that of the last one on the disk, ``begun`` of
+    the last one whose writing has begun, 0 for none. ``seconds`` is the time that the run has spent on them since
+    :meth:`figures`.
     """
 
     def __init__(self, directory: Path, kept: int = 3, retry: WriteRetry | None = None) -> None:
         self.retry = retry or WriteRetry()
-        self.saved_iteration, self.seconds = 0, 0.0
+        self.saved_iteration, self.begun, self.seconds = 0, 0, 0.0
         self._directory, self._kept = RunDirectory(directory), kept
         self._thread = ThreadPoolExecutor(1, "checkpoint")
         self._running: Future[None] | None = None
         self._waiting: dict[Which, tuple[dict[str, Tensor], dict[str, Any]]] = {}
+        self._since, self._took, self._unsaid = (
+            0.0,
+            (0.0, 0.0),
+            True,
+        )  # of the newest: its begin; seconds of the last two
+
+    def is_due(self) -> bool:
+        """Return whether a last checkpoint should follow; then wait until the one before is written.
+
+        So metrics are never two iterations ahead of short ones.
+        """
+        if not self._has_time:
+            return False
+        self.wait()  # only now it may be known how long that takes
+        return self._has_time
+
+    @property
+    def _has_time(self) -> bool:
+        took = min(self._took)
+        return self.begun == 0 or took < _SHORT or time.perf_counter() - self._since >= took / _SHARE
 
     def save(self, which: Which, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> None:
         """Start writing a checkpoint of the tensors' present values, and of one that could not be written before."""
@@ -111,8 +139,15 @@ class CheckpointWriter:
         copies = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
         self.seconds += time.perf_counter() - begin
         self.wait()
+        self._since = begin
+        if which == "last":
+            self.begun = metadata["iteration"]
         self._waiting[which] = copies, metadata
         self._running = self._thread.submit(self._write)
+
+    def follow(self, iteration: int) -> None:
+        """Note that another process begins to write a last checkpoint, and so has written the one before."""
+        self.saved_iteration, self.begun = self.begun, iteration
 
     def wait(self) -> None:
         """Wait until the running write has succeeded or failed."""
@@ -132,9 +167,16 @@ class CheckpointWriter:
         self._write()
 
     def _write(self) -> None:
+        begin = time.perf_counter()
         for which, (tensors, metadata) in list(self._waiting.items()):
             arguments = self._directory.checkpoints(which), tensors, metadata, self._kept if which == "last" else 1
             if self.retry.attempt(f"checkpoints/{which}", lambda: save_checkpoint(*arguments)):  # noqa: B023
                 del self._waiting[which]
                 if which == "last":
                     self.saved_iteration = metadata["iteration"]
+        self._took = self._took[1], time.perf_counter() - begin
+        if (took := min(self._took)) >= _SHORT and self._unsaid:
+            self._unsaid, every = False, format_duration(took / _SHARE)
+            self.retry.tell(
+                f"A checkpoint takes {format_duration(took)}: one is written every {every}, and at the end of the run."
+            )
