@@ -8,6 +8,7 @@ random streams, from the few in which draws were most better. The second part al
 """
 
 from collections.abc import Callable
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +18,12 @@ from longstride.training.evaluation.compiled import Played
 from longstride.training.evaluation.statistics import mean_and_margin
 
 MOST_STATES, _FEWEST_STATES = 64, 16
-_SUSPECTS, _REPEATS = 8, 4
-_LONGEST, _LONG, _SHORTEST = 500, 80, 50
-"""Steps from a state on: most, those for which fewer states are tried, and fewest."""
+_AGAIN = (8, 4), (8, 2), (4, 2)
+"""Suspects, and how often each is played again: the first of these for which there are enough steps, else the last."""
+
+_LONGEST, _ENOUGH, _LONG, _SHORTEST = 500, 150, 80, 50
+"""Steps from a state on: most, those for which fewer excursions are played again and fewer states are tried, and
+fewest. What a policy leaves undone may show only after a hundred steps."""
 
 _NEGLIGIBLE = 0.1
 """Gain, as a share of the return, for which a policy does not draw: such states are rare."""
@@ -54,16 +58,17 @@ def compare_from(states: np.ndarray, play: PlayFrom, budget: float) -> Excursion
     count = min(len(states), MOST_STATES)
     while count > _FEWEST_STATES and _steps(budget / 2, count) < _LONG:
         count //= 2
-    first, again = _steps(budget / 2, max(count, 1)), _steps(budget / 2, _SUSPECTS * _REPEATS)
+    chosen, repeats = next((each for each in _AGAIN if _steps(budget / 2, prod(each)) >= _ENOUGH), _AGAIN[-1])
+    first, again = _steps(budget / 2, max(count, 1)), _steps(budget / 2, chosen * repeats)
     if count < _FEWEST_STATES or min(first, again) < _SHORTEST:
         return None
     ways, tried = ("trained", "trained_sampled"), states[:count]
     likeliest, drawn = (_returns(play(way, tried, first, 0)) for way in ways)
-    suspects = np.argsort(likeliest - drawn, kind="stable")[:_SUSPECTS]
-    repeated = np.repeat(tried[suspects], _REPEATS)
+    suspects = np.argsort(likeliest - drawn, kind="stable")[:chosen]
+    repeated = np.repeat(tried[suspects], repeats)
     likeliest, drawn = (_returns(play(way, repeated, again, count)) for way in ways)
-    gain, margin = _mean_over_states((drawn - likeliest).reshape(_SUSPECTS, _REPEATS))
-    return Excursions(count, _SUSPECTS, again, float(likeliest.mean()), gain, margin)
+    gain, margin = _mean_over_states((drawn - likeliest).reshape(chosen, repeats))
+    return Excursions(count, chosen, again, float(likeliest.mean()), gain, margin)
 
 
 def excursions_sentence(found: Excursions | None) -> str:
