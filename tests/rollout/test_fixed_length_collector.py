@@ -233,6 +233,17 @@ def test_old_episodes_are_given_up_between_rollouts_the_first_ones_one_by_one():
     assert not np.array_equal(actions[6], others[6])
 
 
+def test_an_episode_that_plays_on_is_given_up_once_it_runs_away(monkeypatch):
+    collector, weights = new_collector(Bandit(), 20, restart_after=60), actor_weights(toy_model("bandit"))
+    first, numbers = collector._instances[0], []
+    for runs_away in (False, False, False, False, True, False):
+        monkeypatch.setattr(collector.exploring, "runs_away", runs_away, raising=False)
+        collector.collect(weights, 0, INSTANCES)
+        numbers.append(first.number)
+        assert first.over is runs_away
+    assert numbers == [0, 0, 0, 0, 0, 1]
+
+
 @pytest.mark.parametrize("stop_after", [1, 3])
 def test_old_episodes_are_given_up_alike_after_a_checkpoint(stop_after):
     for whole, parts in zip(rounds_with_restarts(60, 5), rounds_with_restarts(60, 5, stop_after), strict=True):

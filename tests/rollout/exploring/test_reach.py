@@ -43,6 +43,27 @@ def test_episodes_grow_to_the_whole_while_rewards_are_steady():
     assert reach.take_line() is None
 
 
+def grown():
+    """Return a reach whose episodes have their whole length."""
+    reach = Reach(5_000)
+    while reach.now < reach.whole:
+        reach.learn((age * reach.now, 1.0) for age in AGES)
+    return reach
+
+
+@pytest.mark.parametrize(
+    ("late", "runs_away"), [(0.0, False), (-1.5, False), (-40.0, True), (40.0, False), (None, False)]
+)
+def test_episodes_that_play_on_run_away_if_they_are_far_below_all_others(late, runs_away):
+    rng, reach = np.random.default_rng(0), grown()
+    others = [(age * 5_000, reward) for age, reward in zip(AGES, rng.normal(size=200), strict=True)]
+    old = [] if late is None else [(9_000.0 + k, late + rng.normal()) for k in range(8)]
+    reach.learn([*others, *old])
+    assert reach.runs_away is runs_away
+    reach.learn(others)
+    assert not reach.runs_away and reach.now == 5_000
+
+
 def test_episodes_become_longer_slowly_where_rewards_fall_and_a_line_says_so_once():
     reach, lines = Reach(5_000), []
     for _ in range(64):

@@ -175,15 +175,15 @@ def in_threads(threads: int, function: Callable[[S], T], items: Iterable[S]) -> 
         return list(pool.map(function, items))
 
 
-def restarts(plan: RolloutPlan, index: int, number: int, age: int, oldest: int) -> bool:
+def restarts(plan: RolloutPlan, index: int, number: int, age: int, oldest: int, runs_away: bool = False) -> bool:
     """Return whether an instance begins another episode between two rollouts, as this one is too old.
 
     The index is that among the instances of all processes, ``oldest`` the age of a whole episode now.
     The first ones end one by one. A few instances play on, so that what comes late in an episode is seen, too, unless
-    episodes are still shorter than those of the plan.
+    episodes are still shorter than those of the plan, or what they play ``runs_away``.
     """
     last = oldest if number > 0 else oldest * (index + 1) // plan.everywhere
-    plays_on = index % _PLAYING_ON == 0 and oldest == plan.restart_after
+    plays_on = index % _PLAYING_ON == 0 and oldest == plan.restart_after and not runs_away
     return not plays_on and 0 < last <= age
 
 

@@ -211,8 +211,9 @@ class Instance:
 
     def restart_old_episode(self) -> None:
         """Let the next rollout begin another episode where this one is too old."""
-        limits = self._collector.plan, self.index, self.number, self.age, self._collector.exploring.oldest
-        self.over = self.over or restarts(*limits)
+        plan, exploring = self._collector.plan, self._collector.exploring
+        limits = exploring.oldest, exploring.runs_away
+        self.over = self.over or restarts(plan, self.index, self.number, self.age, *limits)
 
     def collect_steps(self, actor_params: np.ndarray, begin: int) -> int:
         """Continue the episode to its end or to the last row, an excursion to its last step; return the row after."""

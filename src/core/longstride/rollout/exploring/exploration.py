@@ -52,6 +52,10 @@ class Exploring(Protocol):
     def oldest(self) -> int:
         """Steps after which episodes are given up between two rollouts."""
 
+    @property
+    def runs_away(self) -> bool:
+        """Whether the episodes that play on beyond that have to be given up, too."""
+
     def explores(self, index: int) -> bool:
         """Return whether an instance makes excursions from archived states in this rollout."""
 
@@ -82,6 +86,8 @@ class Exploring(Protocol):
 
 class NoExploring:
     """All instances begin naturally."""
+
+    runs_away = False
 
     def __init__(self, restart_after: int, state_dtype: np.dtype) -> None:
         self._oldest, self._dtype = restart_after, state_dtype
@@ -145,6 +151,11 @@ class Exploration:
     def oldest(self) -> int:
         """Steps after which episodes are given up between two rollouts."""
         return self._reach.now
+
+    @property
+    def runs_away(self) -> bool:
+        """Whether the episodes that play on beyond that have to be given up, too."""
+        return self._reach.runs_away
 
     def explores(self, index: int) -> bool:
         """Return whether an instance makes excursions: every n-th does once something is archived."""

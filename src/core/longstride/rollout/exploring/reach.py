@@ -36,19 +36,24 @@ FALLS_BEHIND = (
 
 
 class Reach:
-    """The age at which episodes end between two rollouts: ``now``, at most ``whole``."""
+    """The age at which episodes end between two rollouts: ``now``, at most ``whole``.
+
+    ``runs_away`` says whether episodes that play on beyond the whole length have to end after this rollout.
+    """
 
     def __init__(self, whole: int) -> None:
         self.whole = whole
         self.now = self._first = max(whole // _SHORTER, 1)
         self._samples = np.zeros((0, 2))
+        self.runs_away = False
         self._fell, self._unsaid = 0, True  # rollouts in a row with falling rewards, or negative: without
 
     def learn(self, samples: Iterable[tuple[float, float]]) -> None:
         """Take note of a rollout: (age, mean reward there) of parts of natural episodes."""
-        if self.now == self.whole:
-            return
         new = np.array(list(samples)).reshape(-1, 2)
+        if self.now == self.whole:
+            self.runs_away = drowns(new[new[:, 0] > self.whole, 1], new[new[:, 0] <= self.whole, 1])
+            return
         self._samples = np.concatenate([self._samples, new])[-_REMEMBERED:]
         is_short = self.now < self._first  # episodes end between two rollouts, so that they may be longer
         longest = self._samples[:, 0].max(initial=self.now) if is_short else self.now
@@ -78,6 +83,17 @@ class Reach:
         now, self._fell, unsaid = arrays.get("reach", np.array([self._first, 0, 1])).tolist()
         self.now, self._unsaid = min(now, self.whole), bool(unsaid)
         self._samples = arrays.get("reach_samples", np.zeros((0, 2)))
+
+
+def drowns(old: np.ndarray, others: np.ndarray) -> bool:
+    """Return whether rewards, float64[n], of episodes that play on lie as far below all others as those spread.
+
+    A policy may be stable but for a state that is seldom reached, and from which it never comes back. What is then learned
+    is about that state alone.
+    """
+    if not len(old) or len(others) < _FEWEST:
+        return False
+    return bool(old.mean() < others.min() - np.ptp(others))
 
 
 def falling(shares: np.ndarray, rewards: np.ndarray) -> bool | None:
