@@ -88,8 +88,8 @@ class Reach:
 def drowns(old: np.ndarray, others: np.ndarray) -> bool:
     """Return whether rewards, float64[n], of episodes that play on lie as far below all others as those spread.
 
-    A policy may be stable but for a state that is seldom reached, and from which it never comes back. What is then learned
-    is about that state alone.
+    A policy may be stable but for a state that is seldom reached, and from which it never comes back. What is then
+    learned is about that state alone.
     """
     if not len(old) or len(others) < _FEWEST:
         return False
