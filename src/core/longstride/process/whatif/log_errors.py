@@ -49,7 +49,7 @@ def log_of_run(settings: Settings, checkpoint: Path, scenario: Scenario, say: Sa
     if not settings.is_flag("event_log"):
         return None
     directory = run_directory_of(checkpoint)
-    values = values_of_a_run(directory.path)
+    values = values_of_a_run(directory)
     own = {name: values[name] for name in LOG_SETTINGS if name in values and not settings.is_flag(name)}
     config = load_values({**settings.flags(), **own}, str(directory.config))
     path, columns = Path(config.event_log), config.log_columns

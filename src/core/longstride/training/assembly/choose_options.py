@@ -19,21 +19,18 @@ from longstride.simulators.simulator import Simulator
 from longstride.text import Say
 from longstride.training.assembly.components import new_model
 from longstride.training.assembly.plan import part_of, plan_part, require_memory
-from longstride.training.assembly.run_settings import values_of_a_run
 from longstride.training.assembly.setup import Setup, set_up
 from longstride.training.evaluation.compiled import CompiledPlayer
-from longstride.training.run_directory.directory import RunDirectory
 
 _NETWORK = (4,)
 """Hidden layers of the policies that play: what they prefer is all that counts."""
 
 
-def choose_options(
-    setup: Setup, directory: RunDirectory, resume: bool, machine: Machine, ranks: Ranks, say: Say
-) -> Chosen:
+def choose_options(setup: Setup, resumed: Mapping[str, Any] | None, machine: Machine, ranks: Ranks, say: Say) -> Chosen:
     """Return the options that a simulator chooses, the same on all ranks.
 
-    That may take minutes with a large simulator, so too little memory is found before.
+    ``resumed`` are the settings of the run that continues, None for a new run. The choice may take minutes with a large
+    simulator, so too little memory is found before.
 
     Raises:
         UserError: there is too little memory, or the simulator refuses the settings.
@@ -46,7 +43,6 @@ def choose_options(
     if not own:
         return Chosen({}, [])
     require_memory(part_of(setup, ranks), plan_part(setup, machine, ranks), machine, ranks.size)
-    resumed = values_of_a_run(directory.path) if resume else None
     trial = Trial(resumed, FAMILIES[config.policy_network].scores_actions, partial(play_untrained, config), say)
 
     def choose() -> Chosen:

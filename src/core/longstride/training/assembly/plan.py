@@ -1,7 +1,6 @@
 """Plan of a run: what it needs from a machine, the lines that announce it, and torch set up by it."""
 
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import torch
 
@@ -244,9 +243,9 @@ def apply_plan(plan: Plan, spec: PolicySpec) -> Plan:
     return replace(plan, allocator="default", reasons=reasons)
 
 
-def write_plan(directory: Path, plan: Plan, machine: Machine) -> None:
+def write_plan(directory: RunDirectory, plan: Plan, machine: Machine) -> None:
     """Write plan.json: the plan, its reasons, and the machine that it was made for."""
-    write_json(RunDirectory(directory).plan, {**plan.as_json(), "machine": asdict(machine)})
+    write_json(directory.plan, {**plan.as_json(), "machine": asdict(machine)})
 
 
 def exchange_lines(setup: Setup, plan: Plan, machine: Machine, ranks: Ranks) -> list[str]:
