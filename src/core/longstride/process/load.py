@@ -17,7 +17,7 @@ from longstride.process.event_logs.reading.attributes import read_attributes
 from longstride.process.event_logs.reading.limits import LogLimits
 from longstride.process.event_logs.reading.options import LogReading, parse_log_columns
 from longstride.process.fidelity.base import logged_figures
-from longstride.process.hooks import Origin, ProcessHooks
+from longstride.process.hooks import Origin, with_hooks
 from longstride.process.kernel.policy_prior import PRIORS, RULE
 from longstride.process.mining.classes.choose import AUTO as AUTO_CLASSES
 from longstride.process.mining.classes.choose import with_classes
@@ -164,15 +164,6 @@ def with_tolerance(scenario: Scenario, tolerance: float | None) -> Scenario:
     if scenario.logged is None or tolerance is None:
         return scenario
     return scenario.model_copy(update={"logged": scenario.logged.model_copy(update={"tolerance": tolerance})})
-
-
-def with_hooks(
-    scenario: Scenario, prior: str = RULE, origin: Origin | None = None, is_open: bool = False
-) -> ProcessSimulator:
-    """Return a process simulator with its hooks; ``is_open`` if the run is to choose the prior."""
-    simulator = ProcessSimulator(scenario, prior)
-    simulator.hooks = ProcessHooks(simulator, origin or Origin(), is_open)
-    return simulator
 
 
 def _read_column(

@@ -100,6 +100,11 @@ class Routing:
             raise UserError("flow: a case can never end; give some activity on every path a way to null (the end).")
         return visits
 
+    def visits_by_activity(self, activities: int) -> np.ndarray:
+        """Return float64[A], the mean number of tasks of each activity in a case."""
+        tasks = np.array(self.kind) == TASK
+        return np.bincount(np.array(self.target)[tasks], self.expected_visits()[tasks], activities)
+
     def expected_work_ahead(self, work: np.ndarray) -> np.ndarray:
         """Return float64[A], the expected work from each activity, included, to the end of a case.
 
