@@ -1,6 +1,6 @@
 """--mode backtest: mines the first part of a log, predicts the rest of it, and says what that tells."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -14,7 +14,8 @@ from longstride.process.backtest.content import HEADERS, Changed, as_json, days,
 from longstride.process.backtest.parts import cut, date_of
 from longstride.process.backtest.predict import Playing, Prediction, predict
 from longstride.process.event_logs.event_log import EventLog
-from longstride.process.load import read_classified_log, reading_of
+from longstride.process.load import read_classified_log
+from longstride.process.options import options_of
 from longstride.process.resamples.play import FEWEST
 from longstride.settings import Settings
 from longstride.text import Say
@@ -59,7 +60,7 @@ def run_backtest(settings: Settings, options: BacktestOptions, console: Console,
     require_replaceable(directory.backtest, ("figures", "changes"))
     require_page_replaceable(directory.backtest_report, b"# Backtest of ")
     say(f"Reading {path.name}.")
-    log = read_classified_log(path, config.log_columns, reading_of(config), config.classes)
+    log = read_classified_log(replace(options_of(config), event_log=str(path)))
     first, last = log.case_times()
     begin, end = float(first.min()), float(last.max())
     moment = begin + options.share * (end - begin)
