@@ -4,8 +4,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from longstride.errors import UserError
 from longstride.hardware.cpu import detect_cores
@@ -18,6 +16,7 @@ from longstride.process.load import read_classified_log
 from longstride.process.options import options_of
 from longstride.process.resamples.play import FEWEST
 from longstride.settings import Settings
+from longstride.terminal import print_table
 from longstride.text import Say
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.files import write_atomically, write_json
@@ -88,7 +87,7 @@ def run_backtest(settings: Settings, options: BacktestOptions, console: Console,
     write_json(directory.backtest, as_json(about, found, changes, said))
     title = f"Backtest of {path.name}"
     write_atomically(directory.backtest_report, markdown(title, found, said).encode())
-    _show(title, found, console)
+    print_table(title, HEADERS, rows(found), console, texts=(0, len(HEADERS) - 1))
     for sentence in said[1:]:
         say(sentence)
     say(f"Written to {directory.backtest} and {directory.backtest_report.name}.")
@@ -129,12 +128,3 @@ def _changed(log: EventLog, points: list[ChangePoint], at: float, playing: Playi
     except UserError as error:
         return Changed(points, day, None, str(error).rstrip("."))
     return Changed(points, day, prediction)
-
-
-def _show(title: str, found: dict[str, Prediction], console: Console) -> None:
-    table = Table(title=title)
-    for i, header in enumerate(HEADERS):
-        table.add_column(Text(header), justify="right" if 0 < i < len(HEADERS) - 1 else "left")
-    for row in rows(found):
-        table.add_row(*map(Text, row))
-    console.print(table)
