@@ -31,7 +31,7 @@ def test_words_are_times_of_the_scenario():
     assert made.aims.costs == Costs(everyone=40.0)
     assert made.aims.target == Target(share=0.95, within=1.5 * 7 * 1440.0)
     assert with_aims(rework(), AimSettings(due="7")).aims.due == Due(after=7.0)
-    assert with_aims(office()) is office()
+    assert with_aims(office(), AimSettings()) is office()
 
 
 UNITS = "units are minutes, hours, days, weeks."
