@@ -202,16 +202,16 @@ def build_run(
         setup = complete(settings, given, extensions)
         machine = shared_machine(detect_machine(), ranks.host_size)
         earlier = read_config(directory) if resume else None
-        with _files_kept(setup if lock else None, directory, say):
-            chosen = choose_options(setup, earlier and earlier["values"], machine, ranks, say)
-        setup = with_choice(chosen, setup)
         part, plan = part_of(setup, ranks), apply_plan(plan_part(setup, machine, ranks), setup.spec)
         ranks.use_device(plan.device)
-        _say_all([*setup.settings.notes, *budget_lines(setup.settings), *chosen.lines], say)
+        _say_all([*setup.settings.notes, *budget_lines(setup.settings)], say)
         lines = [*announce(plan, machine, setup.config, verbose), peak_line(part, plan)]
         _say_all([*lines, *exchange_lines(setup, plan, machine, ranks)], say)
         with _files_kept(setup if lock else None, directory, say):
             require_memory(part, plan, machine, ranks.size)
+            chosen = choose_options(setup, earlier and earlier["values"], ranks, say)
+        setup = with_choice(chosen, setup)
+        _say_all(chosen.lines, say)
         retry = WriteRetry(lock.require) if lock else WriteRetry()
         checkpoints = CheckpointWriter(directory.path, setup.config.checkpoints_kept, retry)
         played = build_evaluation(setup), build_heuristics(setup, directory) if lock else None
