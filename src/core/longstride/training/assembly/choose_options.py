@@ -25,8 +25,8 @@ _NETWORK = (4,)
 """Hidden layers of the policies that play: what they prefer is all that counts."""
 
 
-def choose_options(setup: Setup, resumed: Mapping[str, Any] | None, ranks: Ranks, say: Say) -> Chosen:
-    """Return the options that a simulator chooses, the same on all ranks; that may take minutes.
+def with_chosen_options(setup: Setup, resumed: Mapping[str, Any] | None, ranks: Ranks, say: Say) -> Setup:
+    """Return the setup with the options that its simulator chooses, the same on all ranks; that may take minutes.
 
     ``resumed`` are the settings of the run that continues, None for a new run.
 
@@ -39,14 +39,17 @@ def choose_options(setup: Setup, resumed: Mapping[str, Any] | None, ranks: Ranks
         prior = config.policy_prior
         raise UserError(f"POLICY_PRIOR is {prior!r}, but only the process simulator has priors; leave it out.")
     if not own:
-        return Chosen({}, [])
+        return setup
     trial = Trial(resumed, FAMILIES[config.policy_network].scores_actions, partial(play_untrained, config), say)
 
     def choose() -> Chosen:
         with naming_the_hook(simulator, "choose_options"):
             return simulator.hooks.choose_options(simulator, trial)
 
-    return ranks.from_first(choose)
+    chosen = ranks.from_first(choose)
+    for line in chosen.lines:
+        say(line)
+    return with_choice(chosen, setup)
 
 
 def with_choice(chosen: Chosen, setup: Setup) -> Setup:

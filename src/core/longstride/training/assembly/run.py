@@ -23,7 +23,7 @@ from longstride.simulators.hooks import naming_the_hook
 from longstride.simulators.loading import LoadedSimulator, is_built_in
 from longstride.terminal import make_console
 from longstride.text import Say
-from longstride.training.assembly.choose_options import choose_options, with_choice
+from longstride.training.assembly.choose_options import with_chosen_options
 from longstride.training.assembly.components import (
     build_evaluation,
     build_heuristics,
@@ -204,14 +204,11 @@ def build_run(
         earlier = read_config(directory) if resume else None
         part, plan = part_of(setup, ranks), apply_plan(plan_part(setup, machine, ranks), setup.spec)
         ranks.use_device(plan.device)
-        _say_all([*setup.settings.notes, *budget_lines(setup.settings)], say)
-        lines = [*announce(plan, machine, setup.config, verbose), peak_line(part, plan)]
-        _say_all([*lines, *exchange_lines(setup, plan, machine, ranks)], say)
+        said = [*setup.settings.notes, *budget_lines(setup.settings), *announce(plan, machine, setup.config, verbose)]
+        _say_all([*said, peak_line(part, plan), *exchange_lines(setup, plan, machine, ranks)], say)
         with _files_kept(setup if lock else None, directory, say):
             require_memory(part, plan, machine, ranks.size)
-            chosen = choose_options(setup, earlier and earlier["values"], ranks, say)
-        setup = with_choice(chosen, setup)
-        _say_all(chosen.lines, say)
+            setup = with_chosen_options(setup, earlier and earlier["values"], ranks, say)
         retry = WriteRetry(lock.require) if lock else WriteRetry()
         checkpoints = CheckpointWriter(directory.path, setup.config.checkpoints_kept, retry)
         played = build_evaluation(setup), build_heuristics(setup, directory) if lock else None
