@@ -22,11 +22,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src" / "core"))
 
 from longstride.process.changes.apply import apply_changes
 from longstride.process.event_logs.event_log import EventLog
-from longstride.process.event_logs.reading.options import LogReading
 from longstride.process.fidelity.base import compare_base, logged_figures
 from longstride.process.kernel.service_times import service_mean
 from longstride.process.load import read_classified_log
 from longstride.process.mining.mine_scenario import mine_scenario
+from longstride.process.options import ProcessOptions
 from longstride.process.resamples.play import mean_cycle_times
 
 CHANGES = ("people +1", "arrivals +10%", "arrivals +20%", "times -20%")
@@ -124,7 +124,9 @@ def generated(engine: ModuleType, name: str, seed: int, folder: Path) -> tuple[E
         "people +1": f"people +1 {whom if len(hours) > 1 else group}",
         "times -20%": f"times -20% {made['busy']}",
     }
-    return read_classified_log(path, "", LogReading(), ""), {change: words.get(change, change) for change in CHANGES}
+    return read_classified_log(ProcessOptions(event_log=str(path))), {
+        change: words.get(change, change) for change in CHANGES
+    }
 
 
 def truth(engine: ModuleType, name: str, path: Path, runs: int) -> list[float]:

@@ -19,7 +19,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src" / "core"))
 from longstride.policies.compiled.forward import align_params, build_forward, workspace
 from longstride.policies.families.mlp.family import MLP
 from longstride.policies.loaded_policy import LoadedPolicy
-from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 
@@ -52,7 +51,7 @@ def main() -> None:
 def measure(spec: PolicySpec) -> tuple[float, float, float, float]:
     """Return microseconds of the network, of ``act`` greedy and sampled, and of ``act`` for a row of a batch."""
     rng = np.random.default_rng(0)
-    params = rng.normal(0.0, 0.1, layout_of(spec).actor_size).astype(np.float32)
+    params = rng.normal(0.0, 0.1, spec.layout.actor_size).astype(np.float32)
     observations = rng.normal(size=(CALLS, spec.observation_size)).astype(np.float32)
     forward = build_forward(spec)
     aligned, scratch, no_state = align_params(params, spec), workspace(spec), np.zeros(spec.state_size, np.float32)

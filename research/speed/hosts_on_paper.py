@@ -23,7 +23,6 @@ from longstride.hardware.planning.gpu_catalog import Card, find_card
 from longstride.hardware.planning.roofline import bus_bytes_per_second, seconds, update_seconds
 from longstride.learning.step_costs.work import update_work
 from longstride.policies.families.mlp.family import MLP
-from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.spaces import Discrete
 
@@ -92,7 +91,7 @@ def seconds_of_update(spec: PolicySpec, decisions: int, epochs: int, gpus: int, 
     """Return the predicted seconds of an update whose samples some GPUs share, in BF16 with captured steps."""
     batch = min(decisions, 65_536) // gpus
     work = update_work(spec, True, decisions // gpus, batch, batch, epochs, "graph")
-    exchange = work.steps * (EXCHANGE_SECONDS + 4 * layout_of(spec).size / bus_bytes_per_second(card))
+    exchange = work.steps * (EXCHANGE_SECONDS + 4 * spec.layout.size / bus_bytes_per_second(card))
     return update_seconds(seconds(work, card, "bf16", True)) + (exchange if gpus > 1 else 0.0)
 
 

@@ -11,7 +11,6 @@ import safetensors.numpy
 
 from longstride.policies.families.families import FAMILIES
 from longstride.policies.make_spec import spec_for
-from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec_json import spec_to_json
 from longstride.process.scenario_file import scenario_content
 from longstride.process.simulator import ProcessSimulator
@@ -27,7 +26,7 @@ def some_policy(simulator: ProcessSimulator, family: str = "mlp", seed: int = 0)
     sizes = {"context_length": 5, "attention_heads": 2, "feed_forward_factor": 2}
     of_family = {name: sizes[name] for name in FAMILIES[family].settings}
     spec = spec_for(simulator, (8, 8), (8,), "tanh", FAMILIES[family], of_family)
-    size = layout_of(spec).actor_size
+    size = spec.layout.actor_size
     return TrainedPolicy(np.random.default_rng(seed).normal(0.0, 0.5, size).astype(np.float32), spec)
 
 
@@ -43,7 +42,7 @@ def decisions(simulator: ProcessSimulator, trained: TrainedPolicy) -> Iterator[t
 
 def save_policy(directory: Path, simulator: ProcessSimulator, trained: TrainedPolicy) -> Path:
     """Write the last checkpoint of a run with a policy, without training it; return its directory."""
-    folder, layout = directory / "checkpoints" / "last", layout_of(trained.spec)
+    folder, layout = directory / "checkpoints" / "last", trained.spec.layout
     folder.mkdir(parents=True)
     names = [name for name, offset in layout.offsets.items() if offset < layout.actor_size]
     shapes = {name: layout.shapes[name] for name in names}

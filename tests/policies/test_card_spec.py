@@ -9,7 +9,6 @@ from helpers.toy_runs import toy_stepper
 from longstride.learning.device_transfer import DeviceBuffers, ModelTransfer
 from longstride.policies.card_spec import ALIGNMENT, card_spec
 from longstride.policies.networks import ActorCritic, initialise
-from longstride.policies.parameter_layout import layout_of
 from longstride.simulators.spaces import Discrete
 
 SAMPLES = 64
@@ -61,7 +60,7 @@ def test_rows_are_multiples_of_16_bytes_in_every_format():
 
 @pytest.mark.parametrize("name", CASES)
 def test_tensors_begin_at_lines_of_the_cache(name):
-    layout, plain = layout_of(card_spec(CASES[name]), ALIGNMENT), layout_of(card_spec(CASES[name]))
+    layout, plain = card_spec(CASES[name]).layout.aligned(ALIGNMENT), card_spec(CASES[name]).layout
     assert all(offset % 32 == 0 for offset in layout.offsets.values())
     assert not plain.has_gaps
     assert layout.has_gaps == (name != "desk")

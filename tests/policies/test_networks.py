@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longstride.policies.networks import ActorCritic, initialise
-from longstride.policies.parameter_layout import layout_of, log_std_offset
 from longstride.simulators.spaces import Box
 
 SIZES = st.lists(st.integers(1, 9), min_size=2, max_size=5)
@@ -19,7 +18,7 @@ SIZES = st.lists(st.integers(1, 9), min_size=2, max_size=5)
 @settings(max_examples=50, deadline=None)
 def test_tensors_cover_the_flat_array_without_gap_or_overlap(actor, critic):
     critic = [actor[0], *critic[1:-1], 1]
-    layout = layout_of(mlp_spec(actor, critic))
+    layout = mlp_spec(actor, critic).layout
     covered = []
     for name, offset in layout.offsets.items():
         covered += range(offset, offset + math.prod(layout.shapes[name]))
@@ -28,7 +27,7 @@ def test_tensors_cover_the_flat_array_without_gap_or_overlap(actor, critic):
 
 def test_the_layout_of_a_small_policy_by_hand():
     """2 means, 2 scales, 2 x 3 + 3, 3 x 4 + 4, mean and std of the value, 2 x 1 + 1."""
-    layout = layout_of(mlp_spec((2, 3, 4), (2, 1)))
+    layout = mlp_spec((2, 3, 4), (2, 1)).layout
     assert list(layout.offsets.values()) == [0, 2, 4, 10, 13, 25, 29, 30, 31, 33]
     assert layout.actor_size == 29
     assert layout.size == 34
@@ -37,8 +36,8 @@ def test_the_layout_of_a_small_policy_by_hand():
 
 def test_log_standard_deviations_lie_behind_the_actors_layers_in_what_the_cpu_copy_reads():
     spec = mlp_spec((2, 3, 4), (2, 1), space=Box([-1.0] * 4, [1.0] * 4))
-    layout = layout_of(spec)
-    assert layout.offsets["actor.log_std"] == log_std_offset(spec) == 29
+    layout = spec.layout
+    assert layout.offsets["actor.log_std"] == layout.log_std_offset == 29
     assert layout.actor_size == 33
     model = ActorCritic(mlp_spec((2, 3, 4), (2, 1), "relu", space=Box([-1.0] * 4, [1.0] * 4)))
     initialise(model, "orthogonal", torch.Generator().manual_seed(0), initial_log_std=-1.5)

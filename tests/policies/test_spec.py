@@ -12,7 +12,6 @@ from oracles.toy_simulators import Shop, Tracker
 from longstride.errors import UserError
 from longstride.policies.families.mlp.family import MLP
 from longstride.policies.make_spec import spec_for
-from longstride.policies.parameter_layout import feature_weights_offset, layout_of, log_std_offset
 from longstride.policies.spec import PolicySpec
 from longstride.policies.spec_json import spec_from_json, spec_to_json
 from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
@@ -45,7 +44,7 @@ def test_json_and_back_is_the_same_spec(space):
     assert read == spec
     assert hash(read) == hash(spec)
     assert read.action_space == space
-    assert layout_of(read) == layout_of(spec)
+    assert read.layout == spec.layout
 
 
 def test_a_policy_whose_numbers_were_not_scaled_is_of_an_earlier_version():
@@ -89,10 +88,10 @@ def test_a_spec_for_a_simulator_has_its_sizes():
     spec = spec_for(shop, (8,), (4,), "relu")
     assert (spec.observation_size, spec.action_space) == (shop.observation_size, shop.action_space)
     assert spec.action_features == shop.action_feature_size > 0
-    assert feature_weights_offset(spec) == layout_of(spec).offsets["actor.feature_weights"]
+    assert spec.layout.feature_weights_offset == spec.layout.offsets["actor.feature_weights"]
     tracker = spec_for(Tracker(), (8,), (4,), "relu")
-    assert log_std_offset(tracker) == layout_of(tracker).offsets["actor.log_std"]
-    assert (log_std_offset(spec), feature_weights_offset(tracker)) == (0, 0)
+    assert tracker.layout.log_std_offset == tracker.layout.offsets["actor.log_std"]
+    assert (spec.layout.log_std_offset, tracker.layout.feature_weights_offset) == (0, 0)
 
 
 @pytest.mark.parametrize(

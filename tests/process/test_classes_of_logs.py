@@ -19,7 +19,8 @@ from longstride.process.load import make_process, read_classified_log
 from longstride.process.mining.classes.evidence import ROUTING, SERVICE, facts_of, find_evidence
 from longstride.process.mining.classes.groups import class_of, groups_of
 from longstride.process.mining.mine_scenario import mine_scenario
-from longstride.process.read_aims import with_aims
+from longstride.process.options import ProcessOptions
+from longstride.process.read_aims import AimSettings, with_aims
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.simulator import ProcessSimulator
 from longstride.process.snapshots.classes_of_log import in_classes
@@ -53,7 +54,7 @@ def test_only_the_attribute_that_matters_shows_evidence_and_only_of_what_differs
 
 
 def test_auto_finds_the_class_and_the_mined_process_has_its_parameters(file):
-    log = read_classified_log(file, "", LogReading(), "auto")
+    log = read_classified_log(ProcessOptions(event_log=str(file), classes="auto"))
     made = mined(log)
     classes = {part["name"]: part for part in made.flow["classes"]}
     assert classes["gold"]["p"] == pytest.approx(GOLD, abs=0.04)
@@ -80,7 +81,7 @@ def test_auto_finds_the_class_and_the_mined_process_has_its_parameters(file):
 
 
 def test_the_notes_say_what_depends_on_the_class_and_by_how_much(file):
-    notes = " ".join(read_classified_log(file, "", LogReading(), "auto").classes.notes)
+    notes = " ".join(read_classified_log(ProcessOptions(event_log=str(file), classes="auto")).classes.notes)
     assert "Classes of cases by 'segment': plain (69 %), gold (31 %)." in notes
     assert "Routing depends on 'segment'" in notes
     assert "service of Assess" in notes
@@ -88,7 +89,7 @@ def test_the_notes_say_what_depends_on_the_class_and_by_how_much(file):
 
 
 def test_a_named_column_without_meaning_makes_queues_but_shares_all_service_times(file):
-    log = read_classified_log(file, "", LogReading(), "Colour")
+    log = read_classified_log(ProcessOptions(event_log=str(file), classes="Colour"))
     assert set(log.classes.names) == {"blue", "green", "red"}
     assert log.classes.pooled == {"Check", "Assess", "Review", "Decide"}
     assert "Neither routing nor times are shown to depend on 'colour'" in " ".join(log.classes.notes)
@@ -114,9 +115,12 @@ def test_due_dates_of_a_column_are_those_of_each_class_and_weights_have_words(fi
         assert quantiles[0] > 0.5 * allowance - 3.0
         assert quantiles[-1] == pytest.approx(allowance, abs=0.01)
     assert made.aims.class_weights == {"gold": 3.0}
-    own = with_aims(made, due="gold=1 day, other=5 days").aims.due
+    own = with_aims(made, AimSettings(due="gold=1 day, other=5 days")).aims.due
     assert (own.by_class["gold"].after, own.of_all.after) == (24.0, 120.0)
-    assert with_aims(made, class_weights="gold=3, other=2").aims.class_weights == {"gold": 3.0, "plain": 2.0}
+    assert with_aims(made, AimSettings(class_weights="gold=3, other=2")).aims.class_weights == {
+        "gold": 3.0,
+        "plain": 2.0,
+    }
 
 
 @pytest.mark.parametrize(
@@ -144,7 +148,7 @@ def test_classes_need_a_log_with_columns():
 
 
 def test_a_resampled_log_keeps_the_classes_of_its_cases(file):
-    log = read_classified_log(file, "", LogReading(), "segment")
+    log = read_classified_log(ProcessOptions(event_log=str(file), classes="segment"))
     taken = np.array([5, 0, 5, 9])
     again = cases_of(log, taken, np.zeros(4))
     assert again.classes.of_case.tolist() == log.classes.of_case[taken].tolist()
@@ -177,14 +181,14 @@ def test_attributes_of_xes_are_those_of_the_same_log_as_csv(file, as_xes):
         if other.name in found:
             assert found[other.name].values == other.values
     for wanted in ("segment", "case:Segment", "auto"):
-        log = read_classified_log(as_xes, "", LogReading(), wanted)
+        log = read_classified_log(ProcessOptions(event_log=str(as_xes), classes=wanted))
         assert (
             log.classes.of_case.tolist()
-            == read_classified_log(file, "", LogReading(), "segment").classes.of_case.tolist()
+            == read_classified_log(ProcessOptions(event_log=str(file), classes="segment")).classes.of_case.tolist()
         )
         assert "'case:segment'" in log.classes.notes[0]
     with pytest.raises(UserError, match=r"no column 'segmet' for CLASSES; did you mean case:segment\?"):
-        read_classified_log(as_xes, "", LogReading(), "segmet")
+        read_classified_log(ProcessOptions(event_log=str(as_xes), classes="segmet"))
 
 
 @pytest.mark.parametrize(
@@ -209,7 +213,7 @@ def test_a_value_has_the_class_that_it_had_when_the_log_was_mined(values):
 @pytest.mark.parametrize("kind", ["csv", "xes"])
 def test_open_cases_of_a_log_are_in_the_queues_of_their_classes(file, as_xes, kind):
     """Without classes, the names of a log's activities would be unknown, and each open case would begin anew."""
-    made = ProcessSimulator(mined(read_classified_log(file, "", LogReading(), "segment")))
+    made = ProcessSimulator(mined(read_classified_log(ProcessOptions(event_log=str(file), classes="segment"))))
     path, names = file if kind == "csv" else as_xes, Names(made)
     whole = read_event_log(file)
     events = read_open_events(path, {}, LogReading(), "2026-01-21T10:30:00")

@@ -17,7 +17,7 @@ from longstride.process.changes.apply import apply_changes
 from longstride.process.kernel.aims.arrays import pair_prices
 from longstride.process.load import from_source, make_process
 from longstride.process.promise import DualAscent, aims_sentences, promise_sentences, share_within
-from longstride.process.read_aims import with_aims
+from longstride.process.read_aims import AimSettings, with_aims
 from longstride.process.scenario.aims import Costs, Due, Target
 from longstride.process.scenario_file import parse_scenario, scenario_content
 from longstride.process.simulator import ProcessSimulator
@@ -26,12 +26,12 @@ from longstride.simulators.loading import LoadedSimulator
 
 
 def test_words_are_times_of_the_scenario():
-    made = with_aims(office(), due="2 days after arrival", cost="40", target="95% within 1.5 weeks")
+    made = with_aims(office(), AimSettings(due="2 days after arrival", cost="40", target="95% within 1.5 weeks"))
     assert made.aims.due == Due(after=2 * 1440.0)
     assert made.aims.costs == Costs(everyone=40.0)
     assert made.aims.target == Target(share=0.95, within=1.5 * 7 * 1440.0)
-    assert with_aims(rework(), due="7").aims.due == Due(after=7.0)
-    assert with_aims(office()) is office()
+    assert with_aims(rework(), AimSettings(due="7")).aims.due == Due(after=7.0)
+    assert with_aims(office(), AimSettings()) is office()
 
 
 UNITS = "units are minutes, hours, days, weeks."
@@ -58,7 +58,7 @@ UNITS = "units are minutes, hours, days, weeks."
 )
 def test_other_words_are_refused_in_a_sentence(given, sentence):
     with pytest.raises(UserError) as error:
-        with_aims(office(), **given)
+        with_aims(office(), AimSettings(**given))
     assert str(error.value) == sentence
 
 
@@ -80,19 +80,19 @@ def test_objectives_that_cannot_be_are_refused(objective, sentence):
 def test_costs_come_from_a_file(tmp_path):
     file = tmp_path / "costs.csv"
     file.write_text("name,cost\nday,55\nB,7.5\n")
-    made = with_aims(with_aims(office(), cost="30"), cost=str(file))
+    made = with_aims(with_aims(office(), AimSettings(cost="30")), AimSettings(cost=str(file)))
     assert made.aims.costs == Costs(everyone=30.0, per_hour={"day": 55.0}, per_task={"B": 7.5})
     file.write_text("name,cost\neveryone,12\nday,55\n")
-    assert with_aims(office(), cost=str(file)).aims.costs == Costs(everyone=12.0, per_hour={"day": 55.0})
+    assert with_aims(office(), AimSettings(cost=str(file))).aims.costs == Costs(everyone=12.0, per_hour={"day": 55.0})
     file.write_text("name,cost\nday,55\nnigth,7.5\n")
     with pytest.raises(UserError) as error:
-        with_aims(office(), cost=str(file))
+        with_aims(office(), AimSettings(cost=str(file)))
     assert str(error.value) == (
         f"{file}, line 3: 'nigth' is neither a person nor an activity of the process; did you mean night?"
     )
     file.write_text("person;cost\nday;55\n")
     with pytest.raises(UserError, match="line 2: expected the columns name and cost"):
-        with_aims(office(), cost=str(file))
+        with_aims(office(), AimSettings(cost=str(file)))
 
 
 def test_costs_may_name_people_whom_mining_leaves_out(tmp_path):
@@ -114,7 +114,7 @@ def test_costs_may_name_people_whom_mining_leaves_out(tmp_path):
 def test_costs_of_spreadsheets_are_read(tmp_path, text):
     file = tmp_path / "costs.csv"
     file.write_text(text, encoding="utf-8")
-    assert with_aims(office(), cost=str(file)).aims.costs == Costs(per_hour={"day": 55.5})
+    assert with_aims(office(), AimSettings(cost=str(file))).aims.costs == Costs(per_hour={"day": 55.5})
 
 
 @pytest.mark.parametrize("amount", ["nan", "inf", "-3", "many", ""])
@@ -123,12 +123,12 @@ def test_a_cost_that_is_no_amount_is_refused(tmp_path, name, amount):
     file = tmp_path / "costs.csv"
     file.write_text(f"name,cost\n{name},{amount}\n")
     with pytest.raises(UserError, match=f"line 2: the cost is {amount!r}; expected an amount, 0 or more"):
-        with_aims(office(), cost=str(file))
+        with_aims(office(), AimSettings(cost=str(file)))
 
 
 def test_a_time_without_end_is_refused():
     with pytest.raises(UserError, match="DUE is '9999"):
-        with_aims(office(), due=f"{'9' * 400} days")
+        with_aims(office(), AimSettings(due=f"{'9' * 400} days"))
 
 
 @pytest.mark.parametrize("arrivals", ["weekly", "replay"])
@@ -196,7 +196,7 @@ def test_aims_are_kept_by_a_checkpoints_source_and_in_changed_scenarios():
 def test_aims_of_nobody_change_no_digest():
     assert (
         ProcessSimulator(office()).description()["scenario_sha256"]
-        != ProcessSimulator(with_aims(office(), due="1 day")).description()["scenario_sha256"]
+        != ProcessSimulator(with_aims(office(), AimSettings(due="1 day"))).description()["scenario_sha256"]
     )
     later = {"at_once", "case_values", "queue_discipline_between_activities"}
     content = office().model_dump_json(exclude={"aims", "begins", "absences", "holidays", "logged", *later})
@@ -204,7 +204,7 @@ def test_aims_of_nobody_change_no_digest():
 
 
 def test_the_weight_of_a_promise_rises_while_it_is_missed_and_falls_while_it_is_kept():
-    simulator, ascent = ProcessSimulator(with_aims(rework(), target="90% within 5")), DualAscent()
+    simulator, ascent = ProcessSimulator(with_aims(rework(), AimSettings(target="90% within 5"))), DualAscent()
     missed = [{"return": -4.0, "share_beyond_target": share} for share in (0.2, 0.4)]
     assert ascent.learn(simulator, missed)["target_weight"] == pytest.approx(0.5 * 4.0 / 0.1)  # at most one step
     assert simulator.parameters.weights[-1] == pytest.approx(20.0)
@@ -235,7 +235,7 @@ def test_a_resumed_run_continues_with_the_weight_of_its_promise(tmp_path):
 
 
 def test_sentences_name_the_objective_and_the_promise():
-    made = with_aims(office(), due="1 day", cost="40", target="90% within 2 days")
+    made = with_aims(office(), AimSettings(due="1 day", cost="40", target="90% within 2 days"))
     several = parse_scenario(
         {
             **scenario_content(made),

@@ -19,7 +19,8 @@ from helpers.pages import ReportPage
 
 from longstride.api.report import report_on
 from longstride.cli import main
-from longstride.process.load import bundled_scenarios, find_scenario, with_hooks
+from longstride.process.hooks import with_hooks
+from longstride.process.load import bundled_scenarios, find_scenario
 from longstride.process.report.people import hours_of_day, utilisation_by_hour, work_by_activity
 from longstride.process.report.section import cycle_times, day_of, mean_waiting, waiting_tasks
 from longstride.process.report.trace import traces_of

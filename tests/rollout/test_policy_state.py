@@ -10,7 +10,6 @@ from oracles.toy_simulators import Shop
 
 from longstride.policies.compiled.network import Network
 from longstride.policies.families.mlp.family import MLP
-from longstride.policies.parameter_layout import feature_weights_offset
 from longstride.policies.spec import CHUNK, Family, PolicySpec, Remembering
 from longstride.rollout.collector import CollectorState, RolloutPlan
 from longstride.rollout.episode_collector import EpisodeCollector
@@ -55,7 +54,9 @@ def counting():
     """Return the spec of a shop's policy that counts."""
     shop, hidden = Shop(), (HIDDEN, CRITIC_HIDDEN)
     spec = PolicySpec(shop.observation_size, shop.action_space, *hidden, "relu", COUNTING, shop.action_feature_size)
-    assert feature_weights_offset(spec) + spec.action_features <= len(PARAMS), "else it reads what lies behind them"
+    assert spec.layout.feature_weights_offset + spec.action_features <= len(PARAMS), (
+        "else it reads what lies behind them"
+    )
     return spec
 
 

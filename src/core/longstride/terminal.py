@@ -4,7 +4,7 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -142,11 +142,17 @@ def console_of_output() -> Console:
     )
 
 
-def print_table(title: str, headers: Sequence[str], rows: Iterable[Sequence[str]], console: Console) -> None:
-    """Print a table with a first column of names; the others are numbers. Texts are shown as they are."""
+def print_table(
+    title: str,
+    headers: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    console: Console,
+    texts: Collection[int] = (0,),
+) -> None:
+    """Print a table of numbers, but for the columns with these places, which are texts; all are shown as they are."""
     table = Table(title=title)
     for i, header in enumerate(headers):
-        table.add_column(Text(header), justify="right" if i else "left")
+        table.add_column(Text(header), justify="left" if i in texts else "right")
     for row in rows:
         table.add_row(*map(Text, row))
     console.print(table)

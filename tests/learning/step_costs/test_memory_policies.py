@@ -14,7 +14,6 @@ from longstride.learning.step_costs.columns import column_bytes
 from longstride.learning.step_costs.update_memory import estimate_memory
 from longstride.learning.step_costs.work import step_work
 from longstride.policies.networks import ActorCritic, initialise
-from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec import CHUNK
 from longstride.simulators.spaces import Discrete
 
@@ -52,7 +51,7 @@ def ratio_of_bytes(spec, microbatch, precision, checkpointing):
         stepper.step(*arguments)
     half = precision != "fp32"
     predicted = estimate_memory(spec, half, STEPS, STEPS, microbatch, 1, checkpointing=checkpointing)
-    return (predicted.activations + predicted.gradients - 4 * layout_of(spec).size) / real.peak
+    return (predicted.activations + predicted.gradients - 4 * spec.layout.size) / real.peak
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

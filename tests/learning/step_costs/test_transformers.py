@@ -10,7 +10,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from longstride.learning.step_costs.update_memory import estimate_memory
 from longstride.learning.step_costs.work import step_work
-from longstride.policies.parameter_layout import layout_of
 from longstride.simulators.spaces import Discrete
 
 SPECS = {
@@ -29,7 +28,7 @@ def test_the_bytes_of_a_step_are_little_more_than_real_ones(name, precision, che
     with PeakBytes(*arguments[0].tensors, *arguments[1:], *held) as real:
         stepper.step(*arguments)
     predicted = estimate_memory(spec, precision != "fp32", STEPS, STEPS, STEPS, 1, checkpointing=checkpointing)
-    ratio = (predicted.activations + predicted.gradients - 4 * layout_of(spec).size) / real.peak
+    ratio = (predicted.activations + predicted.gradients - 4 * spec.layout.size) / real.peak
     assert 0.95 <= ratio <= 1.1
 
 

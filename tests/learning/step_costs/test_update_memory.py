@@ -14,7 +14,6 @@ from longstride.learning.batch.critic_values import _values
 from longstride.learning.device_transfer import upload
 from longstride.learning.step_costs.columns import column_bytes
 from longstride.learning.step_costs.update_memory import bytes_of_a_sample, estimate_memory, fixed_bytes
-from longstride.policies.parameter_layout import layout_of
 from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 
 
@@ -122,7 +121,7 @@ def real_and_predicted(
     predicted = estimate_memory(
         shape, precision != "fp32", samples, samples, microbatch, 1, checkpointing=checkpointing
     )
-    fresh = predicted.activations + predicted.gradients - 4 * layout_of(shape).size
+    fresh = predicted.activations + predicted.gradients - 4 * shape.layout.size
     held_bytes = bytes_of([*held, *rollout.tensors, indices, weights])
     in_a_step = predicted.held + predicted.rollout + predicted.indices + predicted.activations
     return (real.peak, fresh), (held_bytes, in_a_step - predicted.snapshots - fresh)
@@ -225,7 +224,7 @@ def test_the_figures_of_the_documentation():
     space = Discrete(62)
     for width, critic, rule, real in ((128, 256, 1, 8), (4096, 4096, 275, 132)):
         shape = mlp_spec((167, *[width] * 3, 62), (167, *[critic] * 3, 1), space=space, action_features=2)
-        assert round(4 * layout_of(shape).size / 1000 / 1000) == rule
+        assert round(4 * shape.layout.size / 1000 / 1000) == rule
         assert round(bytes_of_a_sample(shape, False) / 1000) == real
 
 

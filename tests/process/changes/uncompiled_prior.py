@@ -15,9 +15,9 @@ from longstride.policies.compiled.forward import align_params
 from longstride.policies.make_spec import spec_for
 from longstride.process import choose_prior as choosing
 from longstride.process.choose_prior import choose_prior, simulate
+from longstride.process.hooks import with_hooks
 from longstride.process.kernel import heuristics, policy_prior
 from longstride.process.kernel.pairs.action_features import action_features, oldest_case
-from longstride.process.load import with_hooks
 from longstride.process.scenario_file import scenario_content
 from longstride.process.simulator import ProcessSimulator
 from longstride.seeding import stream

@@ -18,12 +18,12 @@ from longstride.process.front.page import build_page
 from longstride.process.front.pair import SPAN, even_weight, mean_of, read_pair, read_weights, spread_weights
 from longstride.process.front.points import Point, difference, front_of, is_shown_better, standings
 from longstride.process.load import find_scenario
-from longstride.process.read_aims import with_aims
+from longstride.process.read_aims import AimSettings, with_aims
 from longstride.process.simulator import ProcessSimulator
 from longstride.report.page import render
 
 METRICS = "cost_per_case", "mean_cycle_time"
-DESK = with_aims(find_scenario("loan_desk"), cost="40")
+DESK = with_aims(find_scenario("loan_desk"), AimSettings(cost="40"))
 
 
 def point(name, costs, times, kind="rule"):
@@ -148,14 +148,14 @@ def test_the_even_weight_counts_hours():
     pair = read_pair("cost_per_case,mean_cycle_time", DESK)
     records = [{"cost_per_case": 90.0, "mean_cycle_time": 180.0}, {"cost_per_case": 110.0, "mean_cycle_time": 420.0}]
     assert even_weight(pair, DESK, records) == pytest.approx(100.0 / 5.0)  # the desk counts minutes
-    late = with_aims(DESK, due="2 days")
+    late = with_aims(DESK, AimSettings(due="2 days"))
     punctual = read_pair("cost_per_case,mean_tardiness", late)
     assert even_weight(punctual, late, [{"cost_per_case": 90.0, "mean_tardiness": 0.0}] * 2) == 1.0
 
 
 def test_a_metric_without_a_value_in_any_episode_is_refused():
     """Where every due date is after the end, no share of late cases exists."""
-    late = with_aims(DESK, due="1000 weeks", cost="40")
+    late = with_aims(DESK, AimSettings(due="1000 weeks", cost="40"))
     pair = read_pair("cost_per_case,share_late", late)
     with pytest.raises(UserError, match="no episode has a value of share_late; name another metric, or a due date"):
         even_weight(pair, late, [{"cost_per_case": 90.0}] * 2)

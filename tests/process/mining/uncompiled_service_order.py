@@ -10,13 +10,13 @@ from helpers.generated_logs import log_of
 
 from longstride.process.event_logs.case_classes import CaseColumn
 from longstride.process.event_logs.reading.attributes import Attribute
-from longstride.process.event_logs.reading.options import LogReading
 from longstride.process.event_logs.resample import resample_weeks
 from longstride.process.load import read_classified_log
 from longstride.process.mining.case_order import order_cases
 from longstride.process.mining.delays.priorities import find_priorities
 from longstride.process.mining.delays.service_order import find_order, with_column
 from longstride.process.mining.mine_scenario import mine_scenario
+from longstride.process.options import ProcessOptions
 from longstride.process.resamples.simulated_log import simulated_log
 
 CASES = 700
@@ -184,7 +184,7 @@ def test_a_file_is_mined_with_its_column_also_with_classes(tmp_path, classes):
         for c, a, r, start, end in zip(log.case, log.activity, log.resource, log.start, log.end, strict=True):
             times = [(log.monday + timedelta(seconds=float(t))).isoformat() for t in (start, end)]
             out.writerow([log.cases[c], log.activities[a], log.resources[r], *times, "pq"[c % 2], AMOUNTS[c], OTHER[c]])
-    read = read_classified_log(tmp_path / "log.csv", "", LogReading(), classes)
+    read = read_classified_log(ProcessOptions(event_log=str(tmp_path / "log.csv"), classes=classes))
     assert read.column.name == "amount"
     values = mine_scenario(read, name="file", calibrate=False).scenario.case_values
     assert (values.first, len(values.activities)) == ("largest", 4 if classes else 2)

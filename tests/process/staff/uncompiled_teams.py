@@ -14,7 +14,6 @@ from longstride.cli import main
 from longstride.errors import UserError
 from longstride.policies.families.pointer.family import POINTER
 from longstride.policies.make_spec import spec_for
-from longstride.policies.parameter_layout import layout_of
 from longstride.process.front.pair import read_pair
 from longstride.process.front.play import RunPlayer
 from longstride.process.front.points import front_of
@@ -90,8 +89,8 @@ def test_a_policy_sees_a_team_with_the_costs_that_it_was_trained_with(made):
     )
     own = ProcessSimulator(trained_on)
     spec = spec_for(own, (8,), (8,), "tanh", POINTER)
-    params = np.random.default_rng(1).normal(0.0, 0.4, layout_of(spec).actor_size).astype(np.float32)
-    layout = layout_of(spec)
+    params = np.random.default_rng(1).normal(0.0, 0.4, spec.layout.actor_size).astype(np.float32)
+    layout = spec.layout
     for name, offset in layout.offsets.items():  # scales of observations are not negative
         if offset < layout.actor_size and name.endswith("_scale"):
             params[offset : offset + int(np.prod(layout.shapes[name]))] = 1.0

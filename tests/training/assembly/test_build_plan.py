@@ -20,6 +20,7 @@ from longstride.simulators.loading import load_simulator
 from longstride.text import counted, format_bytes
 from longstride.training.assembly import plan as build_plan
 from longstride.training.assembly.plan import announce, apply_plan, plan_settings, write_plan
+from longstride.training.run_directory.directory import RunDirectory
 
 CPU = replace(NOMINAL_HOST, gpu_note="torch finds no usable NVIDIA GPU or driver")
 H200 = machine_with(find_card("H200"))
@@ -173,7 +174,7 @@ def test_torch_here_has_the_function_that_sets_the_allocator():
 
 def test_plan_json_holds_plan_reasons_and_machine(tmp_path):
     plan = plan_run(Config(), Bandit(), H200)
-    write_plan(tmp_path, plan, H200)
+    write_plan(RunDirectory(tmp_path), plan, H200)
     content = json.loads((tmp_path / "plan.json").read_text())
     machine = content.pop("machine")
     assert content == plan.as_json()

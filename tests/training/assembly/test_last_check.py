@@ -8,7 +8,6 @@ pytest.importorskip("pydantic")
 pytest.importorskip("scipy")
 
 from longstride.policies.families.mlp.family import MLP
-from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.hooks import Hooks
 from longstride.training.assembly.last_check import last_check, with_short_episodes
@@ -20,7 +19,7 @@ REMEDY = "Train longer."
 
 def first_action():
     """Return a policy that takes the first action, if it is allowed."""
-    return TrainedPolicy(np.zeros(layout_of(SPEC).actor_size, np.float32), SPEC)
+    return TrainedPolicy(np.zeros(SPEC.layout.actor_size, np.float32), SPEC)
 
 
 class Known(Bandit):

@@ -10,7 +10,8 @@ from longstride.config import Config
 from longstride.errors import UserError
 from longstride.settings import Settings, load_settings
 from longstride.training.assembly.resumed_settings import resumed_settings
-from longstride.training.assembly.run_settings import resumes_of
+from longstride.training.assembly.run_settings import read_config, resumes_of
+from longstride.training.run_directory.directory import RunDirectory
 
 
 @pytest.fixture
@@ -103,18 +104,19 @@ def test_a_run_of_some_steps_goes_on_for_the_iterations_that_a_flag_names(resume
 
 
 def test_resumes_that_change_what_is_learned_are_kept(tmp_path):
-    def wrote(config, resumed):
+    def earlier(config, resumed):
         content = {"values": json.loads(json.dumps(config.model_dump())), "resumed": resumed}
         (tmp_path / "config.json").write_text(json.dumps(content))
+        return read_config(RunDirectory(tmp_path))
 
     first, longer = Config(training_episodes=4), Config(training_episodes=6, learning_rate_actor=1e-4)
-    wrote(first, [])
-    assert resumes_of(Config(training_episodes=4, evaluate_every=1), tmp_path, 2) == []
-    resumed = resumes_of(longer, tmp_path, 4)
+    begun = earlier(first, [])
+    assert resumes_of(Config(training_episodes=4, evaluate_every=1), begun, 2) == []
+    resumed = resumes_of(longer, begun, 4)
     assert resumed == [{"after_iteration": 4, "before": {"training_episodes": 4, "learning_rate_actor": 3e-4}}]
-    wrote(longer, resumed)
-    assert resumes_of(longer, tmp_path, 5) == resumed
-    again = resumes_of(first, tmp_path, 6)
+    changed = earlier(longer, resumed)
+    assert resumes_of(longer, changed, 5) == resumed
+    again = resumes_of(first, changed, 6)
     assert again[1]["before"] == {"training_episodes": 6, "learning_rate_actor": 1e-4}
 
 

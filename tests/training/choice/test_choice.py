@@ -8,7 +8,6 @@ pytest.importorskip("scipy")
 
 from longstride import Discrete, Simulator
 from longstride.policies.families.mlp.family import MLP
-from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec import PolicySpec
 from longstride.training.choice.candidates import Candidate, Candidates, common_episodes, scores
 from longstride.training.choice.choose import choice_line, choose, keep_choice
@@ -172,7 +171,7 @@ SPEC = PolicySpec(1, Discrete(2), (4,), (4,), "relu", MLP)
 
 def policy(preference):
     """Return the parameters of a policy that prefers the second action by a logit."""
-    layout = layout_of(SPEC)
+    layout = SPEC.layout
     params = np.zeros(layout.actor_size, np.float32)
     layout.view(torch.from_numpy(params), "actor.1.bias")[1] = preference
     return params

@@ -8,7 +8,6 @@ import torch
 
 from longstride import Discrete, Simulator
 from longstride.policies.families.mlp.family import MLP
-from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec import PolicySpec
 from longstride.training.choice.candidates import Candidate, Candidates
 from longstride.training.choice.choose import choose, keep_choice
@@ -54,7 +53,7 @@ STUCK = np.array([(7.0, 1)] * 100, Pit.state_dtype)
 
 def policy(preference):
     """Return the parameters of a policy that prefers the second action by a logit."""
-    layout = layout_of(SPEC)
+    layout = SPEC.layout
     params = np.zeros(layout.actor_size, np.float32)
     layout.view(torch.from_numpy(params), "actor.1.bias")[1] = preference
     return params

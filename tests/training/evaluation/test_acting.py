@@ -10,7 +10,6 @@ pytest.importorskip("pydantic")
 from longstride import Discrete, Simulator, load_policy
 from longstride.cli import main
 from longstride.policies.families.mlp.family import MLP
-from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec import PolicySpec
 from longstride.training.evaluation.acting import acting_sentence, compare_draws, keep_verdict
 from longstride.training.evaluation.trained_policy import TrainedPolicy
@@ -47,7 +46,7 @@ class Same(Alternate):
 
 def indifferent():
     """Return a policy that gives all actions the same probability; the likeliest one is the first."""
-    return TrainedPolicy(np.zeros(layout_of(SPEC).actor_size, np.float32), SPEC)
+    return TrainedPolicy(np.zeros(SPEC.layout.actor_size, np.float32), SPEC)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def episodes_of(checkpoint: Path) -> int:
         UserError: the run's config.json is damaged.
     """
     directory = run_directory_of(checkpoint)
-    values = values_of_a_run(directory.path)
+    values = values_of_a_run(directory)
     names = ("evaluation_episodes",)
     return load_values({n: values[n] for n in names if n in values}, str(directory.config)).evaluation_episodes
 

@@ -59,9 +59,12 @@ def foreign_entry(folder: Path) -> str:
     """Return the name of something in a folder without marker that counts as a user's; empty if there is nothing.
 
     Raises:
-        OSError: the folder cannot be read.
+        UserError: the folder cannot be read.
     """
-    return next((name for name in sorted(os.listdir(folder)) if not _counts_as_nothing(folder / name)), "")
+    try:
+        return next((name for name in sorted(os.listdir(folder)) if not _counts_as_nothing(folder / name)), "")
+    except OSError as error:
+        raise UserError(f"Cannot read {folder}: {error.strerror}.") from None
 
 
 def require_claimable(folder: Path, kind: Kind, earlier: bool = False, flag: str = "--run-directory") -> None:
@@ -81,11 +84,7 @@ def require_claimable(folder: Path, kind: Kind, earlier: bool = False, flag: str
         return
     if found:
         raise UserError(f"{folder} is the folder of {_KINDS[found]}; name another one with {flag}.")
-    try:
-        name = "" if earlier else foreign_entry(folder)
-    except OSError as error:
-        raise UserError(f"Cannot read {folder}: {error.strerror}.") from None
-    if name:
+    if not earlier and (name := foreign_entry(folder)):
         raise UserError(
             f"{folder} holds {name}, but no {MARKER}, so it is not the folder of {_KINDS[kind]}; name a new or empty "
             f"folder with {flag}."

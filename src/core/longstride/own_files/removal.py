@@ -21,11 +21,7 @@ def require_removable(folder: Path, kind: Kind, earlier: bool = False) -> None:
         raise UserError(f"{folder} is a symbolic link, so nothing is removed there; move it away.")
     if kind_of(folder) == kind or earlier:
         return
-    try:
-        name = foreign_entry(folder)
-    except OSError as error:
-        raise UserError(f"Cannot read {folder}: {error.strerror}.") from None
-    if name:
+    if name := foreign_entry(folder):
         raise UserError(
             f"{folder} holds {name}, but no {MARKER} of a {kind}, so nothing is removed there; move it away, or name "
             "another --run-directory."

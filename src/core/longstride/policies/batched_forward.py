@@ -18,7 +18,6 @@ from longstride.policies.card_spec import ALIGNMENT
 from longstride.policies.families.torch_families import TORCH_FAMILIES
 from longstride.policies.memory import Memory
 from longstride.policies.networks import ActorCritic
-from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec import PolicySpec
 
 Step = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -59,7 +58,7 @@ class TorchForward:
         self, spec: PolicySpec, halves: int, rows: int, device: torch.device, graphs: Graphs | None = None
     ) -> None:
         self._on_gpu, self._graphs, self.note = device.type == "cuda", graphs, ""
-        self._actor = torch.zeros(layout_of(spec).actor_size, device=device)
+        self._actor = torch.zeros(spec.layout.actor_size, device=device)
         self._step = build_step(spec, self._actor)
         shapes = (spec.observation_size, torch.float32), (1, torch.bool), (spec.action_space.outputs, torch.float32)
         self._host = [

@@ -13,7 +13,7 @@ from longstride.policies.distributions import distribution_of
 from longstride.policies.families.torch_families import TORCH_FAMILIES
 from longstride.policies.families.torch_family import FirstLayer, HiddenInputs
 from longstride.policies.memory import Memory, Steps, no_memory
-from longstride.policies.parameter_layout import ACTION_SCALE, FEATURE_WEIGHTS, LOG_STD, OBSERVATION_CLIP, layout_of
+from longstride.policies.parameter_layout import ACTION_SCALE, FEATURE_WEIGHTS, LOG_STD, OBSERVATION_CLIP
 from longstride.policies.spec import PolicySpec
 
 
@@ -38,9 +38,9 @@ class ActorCritic(nn.Module):
         self, spec: PolicySpec, device: torch.device | str = "cpu", pinned: bool = False, on_card: bool = False
     ) -> None:
         super().__init__()
-        self.own, self.on_card = layout_of(spec), on_card
+        self.own, self.on_card = spec.layout, on_card
         self.spec = spec = card_spec(spec) if on_card else spec
-        self.layout = layout_of(spec, ALIGNMENT) if on_card else self.own
+        self.layout = spec.layout.aligned(ALIGNMENT) if on_card else self.own
         self._family = TORCH_FAMILIES[spec.family.name]
         self.distribution = one_of_each_list if spec.scores_actions else distribution_of(spec.action_space)
         self.activation = {"relu": torch.relu, "tanh": torch.tanh}[spec.activation]

@@ -7,14 +7,15 @@ matrix, input-major ``[inputs, outputs]``, then its bias. The actor and its norm
 parameters are the front of the array, and crossing the bus is one copy.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 from math import prod
 from typing import Any
 
-from longstride.policies.spec import PolicySpec
+Matrices = list[tuple[int, int]]
+"""Rows and columns of weight matrices, in their order."""
 
 LOG_STD = "actor.log_std"
 """Name of a Gaussian policy's log-standard deviations, float32[numbers]."""
@@ -78,41 +79,53 @@ class ParameterLayout:
         """Number of leading values that are the actor parameters."""
         return self.offsets["value_mean"]
 
+    @property
+    def log_std_offset(self) -> int:
+        """Index of a Gaussian policy's log-standard deviations; 0 for other policies."""
+        return self.offsets.get(LOG_STD, 0)
 
-@cache
-def layout_of(spec: PolicySpec, alignment: int = 1) -> ParameterLayout:
-    """Return where the parameters of a policy lie, each at a multiple of a number of values."""
-    shapes: dict[str, tuple[int, ...]] = {
-        "observation_mean": (spec.observation_size,),
-        "observation_scale": (spec.observation_size,),
-        **_layers("actor", spec.matrices["actor"]),
-        **({LOG_STD: (spec.action_space.outputs,)} if spec.is_gaussian else {}),
-        **(_scores(spec) if spec.scores_actions else {}),
-        **({FEATURE_WEIGHTS: (spec.action_features,)} if spec.action_features else {}),
-        **(dict.fromkeys((ACTION_MEAN, ACTION_SCALE), (spec.action_features,)) if spec.scores_actions else {}),
+    @property
+    def feature_weights_offset(self) -> int:
+        """Index of the weights of the action features; 0 where there are none."""
+        return self.offsets.get(FEATURE_WEIGHTS, 0)
+
+    def aligned(self, alignment: int) -> "ParameterLayout":
+        """Return the layout whose tensors begin at multiples of a number of values."""
+        return replace(self, alignment=alignment)
+
+
+def parameter_shapes(
+    observations: int, matrices: Mapping[str, Matrices], numbers: int, features: int, score_units: int
+) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the tensors of a policy by name, in their order.
+
+    Args:
+        observations: numbers of an observation.
+        matrices: rows and columns of the weight matrices of ``"actor"`` and ``"critic"``.
+        numbers: numbers of a Gaussian policy's action, 0 for another policy.
+        features: figures about each action.
+        score_units: hidden units of the network that scores actions, 0 if none does.
+    """
+    figures: dict[str, tuple[int, ...]] = dict.fromkeys((ACTION_MEAN, ACTION_SCALE), (features,))
+    return {
+        "observation_mean": (observations,),
+        "observation_scale": (observations,),
+        **_layers("actor", matrices["actor"]),
+        **({LOG_STD: (numbers,)} if numbers else {}),
+        **(_scores(features, score_units) if score_units else {}),
+        **({FEATURE_WEIGHTS: (features,)} if features else {}),
+        **(figures if score_units else {}),
         "value_mean": (1,),
         "value_std": (1,),
-        **_layers("critic", spec.matrices["critic"]),
+        **_layers("critic", matrices["critic"]),
     }
-    return ParameterLayout(shapes, alignment)
 
 
-def log_std_offset(spec: PolicySpec) -> int:
-    """Return the index of a Gaussian policy's log-standard deviations; 0 for other policies."""
-    return layout_of(spec).offsets.get(LOG_STD, 0)
-
-
-def feature_weights_offset(spec: PolicySpec) -> int:
-    """Return the index of the weights of the action features; 0 where there are none."""
-    return layout_of(spec).offsets.get(FEATURE_WEIGHTS, 0)
-
-
-def _scores(spec: PolicySpec) -> dict[str, tuple[int, ...]]:
-    figures, units = spec.action_features, spec.score_units
+def _scores(figures: int, units: int) -> dict[str, tuple[int, ...]]:
     return {DESCRIBE: (figures, units), MIX: (units, units), MIX_BIAS: (units,), SCORE: (units,)}
 
 
-def _layers(name: str, matrices: Sequence[tuple[int, int]]) -> dict[str, tuple[int, ...]]:
+def _layers(name: str, matrices: Matrices) -> dict[str, tuple[int, ...]]:
     shapes: dict[str, tuple[int, ...]] = {}
     for i, (n_in, n_out) in enumerate(matrices):
         shapes[f"{name}.{i}.weight"] = (n_in, n_out)

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from longstride.policies.compiled.network import Network
+from longstride.policies.parameter_layout import Matrices, ParameterLayout, parameter_shapes
 from longstride.simulators.simulator import Simulator
 from longstride.simulators.spaces import ActionSpace, Box
 
@@ -16,9 +17,6 @@ CHUNK = 128
 
 Rule = np.ndarray | None
 """Preferences of an untrained policy, float[n]; None where they are 0."""
-
-Matrices = list[tuple[int, int]]
-"""Rows and columns of weight matrices, in their order."""
 
 
 @dataclass(frozen=True)
@@ -179,6 +177,14 @@ class PolicySpec:
                 ("critic", self.critic_hidden, self.critic_sizes),
             )
         }
+
+    @cached_property
+    def layout(self) -> ParameterLayout:
+        """Where each parameter lies in the flat array."""
+        numbers = self.action_space.outputs if self.is_gaussian else 0
+        score_units = self.score_units if self.scores_actions else 0
+        shapes = parameter_shapes(self.observation_size, self.matrices, numbers, self.action_features, score_units)
+        return ParameterLayout(shapes)
 
     @property
     def is_gaussian(self) -> bool:

@@ -15,6 +15,7 @@ from longstride.process.promise import DualAscent, aims_sentences, promise_sente
 from longstride.process.read_aims import changed
 from longstride.process.report.section import process_section
 from longstride.process.report.trace import traces_of
+from longstride.process.scenario.scenario import Scenario
 from longstride.process.scenario_file import scenario_content
 from longstride.process.simulator import ProcessSimulator
 from longstride.report.page import Section, Text
@@ -74,15 +75,12 @@ class ProcessHooks(Hooks):
         """Return the simulator with another prior."""
         if simulator.prior == options[PRIOR]:
             return simulator
-        made = ProcessSimulator(simulator.scenario, options[PRIOR])
-        made.hooks = ProcessHooks(made, self._origin, is_open=False)
-        return made
+        return with_hooks(simulator.scenario, options[PRIOR], self._origin)
 
     def with_objective(self, simulator: Any, objective: Mapping[str, float]) -> Any:
         """Return the simulator with other weights of the quantities of a process."""
-        made = ProcessSimulator(changed(simulator.scenario, {"objective": dict(objective)}), simulator.prior)
-        made.hooks = ProcessHooks(made, self._origin, self._is_open)
-        return made
+        scenario = changed(simulator.scenario, {"objective": dict(objective)})
+        return with_hooks(scenario, simulator.prior, self._origin, self._is_open)
 
     def settings_of(self, source: Mapping[str, Any]) -> dict[str, Any]:
         """Return the prior of a checkpoint."""
@@ -173,3 +171,12 @@ class ProcessHooks(Hooks):
         if not episodes:
             return Section("process", "People and cases", [Text([missing], "missing")])
         return process_section(simulator, traces_of(simulator, episodes))
+
+
+def with_hooks(
+    scenario: Scenario, prior: str = RULE, origin: Origin | None = None, is_open: bool = False
+) -> ProcessSimulator:
+    """Return a process simulator with its hooks; ``is_open`` if the run is to choose the prior."""
+    simulator = ProcessSimulator(scenario, prior)
+    simulator.hooks = ProcessHooks(simulator, origin or Origin(), is_open)
+    return simulator

@@ -4,6 +4,7 @@ import csv
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -35,27 +36,35 @@ ReadColumn = Callable[[str], tuple[np.ndarray, np.ndarray]]
 """Returns the allowances in a column of a log, float64[*] in hours, and the class of each of these cases, int64[*]."""
 
 
+@dataclass(frozen=True)
+class AimSettings:
+    """What settings say about the aims of a process and the start of its batches; empty if a scenario keeps its own.
+
+    Attributes:
+        due: ``5 days``, ``column NAME``, or ``gold=1 day, other=5 days`` for classes of cases.
+        cost: an amount for an hour of each person, or a CSV file.
+        target: ``95% within 10 days``.
+        main_metric: name of the metric that chooses the best policy.
+        class_weights: ``gold=3``, how often a case of a class counts.
+        batch_start: ``ready`` or ``policy``, when batches begin.
+    """
+
+    due: str = ""
+    cost: str = ""
+    target: str = ""
+    main_metric: str = ""
+    class_weights: str = ""
+    batch_start: str = ""
+
+
 def with_aims(
-    scenario: Scenario,
-    due: str = "",
-    cost: str = "",
-    target: str = "",
-    main_metric: str = "",
-    class_weights: str = "",
-    batch_start: str = "",
-    read_column: ReadColumn | None = None,
-    of_log: Collection[str] = (),
+    scenario: Scenario, aims: AimSettings, read_column: ReadColumn | None = None, of_log: Collection[str] = ()
 ) -> Scenario:
     """Return a scenario with the aims and the start of batches that settings name; what is empty stays as it is.
 
     Args:
         scenario: scenario to change.
-        due: ``5 days``, ``column NAME``, or ``gold=1 day, other=5 days`` for classes of cases.
-        cost: an amount for an hour of each person, or a CSV file.
-        target: ``95% within 10 days``.
-        main_metric: name of a metric.
-        class_weights: ``gold=3``, how often a case of a class counts.
-        batch_start: ``ready`` or ``policy``, when batches begin.
+        aims: texts of the settings.
         read_column: returns the allowances in a column of the event log, hours, in the order of its cases' first
             starts, and the classes of these cases; None without a log.
         of_log: names of the log's people and activities, whose costs may stand in a file although mining has left
@@ -65,18 +74,18 @@ def with_aims(
         UserError: a text is something else, or does not fit the scenario.
     """
     given: dict[str, Any] = {}
-    if batch_start:
-        scenario = with_batch_start(scenario, batch_start)
-    if due:
-        given["due"] = _due(scenario, due, read_column)
-    if cost:
-        given["costs"] = _costs(scenario, cost, of_log)
-    if target:
-        given["target"] = _target(scenario, target)
-    if main_metric:
-        given["main_metric"] = main_metric
-    if class_weights:
-        given["class_weights"] = _weights(scenario, class_weights)
+    if aims.batch_start:
+        scenario = with_batch_start(scenario, aims.batch_start)
+    if aims.due:
+        given["due"] = _due(scenario, aims.due, read_column)
+    if aims.cost:
+        given["costs"] = _costs(scenario, aims.cost, of_log)
+    if aims.target:
+        given["target"] = _target(scenario, aims.target)
+    if aims.main_metric:
+        given["main_metric"] = aims.main_metric
+    if aims.class_weights:
+        given["class_weights"] = _weights(scenario, aims.class_weights)
     return changed(scenario, given) if given else scenario
 
 

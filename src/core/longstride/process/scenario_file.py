@@ -14,6 +14,7 @@ from longstride.process.kernel.record_sizes import sizes_of
 from longstride.process.scenario.aims import Aims
 from longstride.process.scenario.calendar import Absence
 from longstride.process.scenario.case_values import CaseValues
+from longstride.process.scenario.routing import build_routing
 from longstride.process.scenario.scenario import Arrivals, Scenario, Service, Shift, check_scenario
 from longstride.process.scenario.schema import Capacity, Horizon
 
@@ -62,7 +63,8 @@ def parse_scenario(data: Any, source: str) -> Scenario:
     try:
         scenario = Scenario.model_validate(data)
         check_scenario(scenario)
-        sizes_of(scenario)  # refuses flows that never end and episodes that are too long
+        routing = build_routing(scenario.flow, scenario.activities)
+        sizes_of(scenario, routing)  # refuses flows that never end and episodes that are too long
     except ValidationError as error:
         raise UserError(f"{source}: {_sentence(error)}") from None
     except UserError as error:

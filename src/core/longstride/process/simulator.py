@@ -34,6 +34,7 @@ class ProcessSimulator(Simulator):
     Attributes:
         scenario: checked scenario that is simulated.
         prior: prior of an untrained policy, one of ``policy_prior.PRIORS``.
+        routing: its flow as nodes.
         sizes: sizes of the state record and of a nominal episode.
     """
 
@@ -53,7 +54,8 @@ class ProcessSimulator(Simulator):
 
     def __init__(self, scenario: Scenario, prior: str = policy_prior.RULE) -> None:
         self.scenario, self.prior = scenario, prior = with_slots(scenario), prior
-        parameters, self.sizes = build_parameters(scenario)
+        self.routing = routing = build_routing(scenario.flow, scenario.activities)
+        parameters, self.sizes = build_parameters(scenario, routing)
         pairs, resources = len(parameters.pair_mean), len(scenario.resources)
         self.action_space = Discrete(pairs + 1)
         self.observation_size = pairs + 2 * resources + 3 * len(scenario.activities) + 2
@@ -64,11 +66,9 @@ class ProcessSimulator(Simulator):
             self.observation_size += len(scenario.activities) + 1
         self.max_steps = self.sizes.max_steps
         self.expected_steps = max(1, round(self.sizes.expected_tasks))
-        routing = build_routing(scenario.flow, scenario.activities)
         second = {"second_feature": np.array(policy_prior.second_feature(parameters, prior))}
         self.parameters = as_record(parameters, figures.pair_figures(parameters, routing, scenario.on_duty) | second)[0]
-        self.initial_logits = policy_prior.initial_logits(parameters, routing, prior)
-        self.initial_feature_weights = policy_prior.feature_weights(parameters, routing, prior)
+        self.initial_logits, self.initial_feature_weights = policy_prior.initial_policy(parameters, routing, prior)
         self.action_feature_size = len(self.initial_feature_weights)
         self.initial_description_weights = figures.initial_weights(prior, bool(parameters.starts_batches))
         self.summary_size, self.description_size = summary.SIZE, len(self.initial_description_weights)

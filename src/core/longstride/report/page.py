@@ -9,9 +9,8 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from longstride.errors import UserError
 from longstride.escaping import html_text
-from longstride.training.run_directory.files import write_atomically
+from longstride.training.run_directory.files import write_or_refuse
 from longstride.version import __version__
 
 
@@ -120,10 +119,7 @@ def write_page(page: Page, path: Path) -> Path:
     Raises:
         UserError: it cannot be written.
     """
-    try:
-        write_atomically(path, render(page).encode())
-    except OSError as error:
-        raise UserError(f"Cannot write {path}: {error.strerror}.") from None
+    write_or_refuse(path, render(page).encode())
     return path
 
 

@@ -9,7 +9,6 @@ from numba import njit
 
 from longstride.policies.compiled.forward import build_network
 from longstride.policies.compiled.sampling import add_action_features, build_sampling, row_of
-from longstride.policies.parameter_layout import feature_weights_offset, log_std_offset
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.collect_listed import build_collect_listed
 from longstride.rollout.exploring.finds import note_find
@@ -40,7 +39,8 @@ def _build_collect_masked(simulator: Simulator, spec: PolicySpec) -> Function:
     size, network = spec.observation_size, build_network(spec)
     load, advance, outputs_of = network.load, network.advance, network.outputs
     any_features, note_state = spec.action_features > 0, _build_note_state(spec)
-    sample, offset = build_sampling(spec.action_space, log_std_offset(spec)).sample, feature_weights_offset(spec)
+    layout = spec.layout
+    sample, offset = build_sampling(spec.action_space, layout.log_std_offset).sample, layout.feature_weights_offset
     read_observation, read_choices = build_readers(simulator, kernel_functions(simulator))
     begin, make_step = build_begin(simulator, spec), build_make_step(simulator)
     row_size, row_dtype = row_of(spec.action_space)

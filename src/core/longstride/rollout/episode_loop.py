@@ -9,7 +9,6 @@ from numba import njit
 
 from longstride.policies.compiled.forward import build_forward
 from longstride.policies.compiled.sampling import add_action_features, build_sampling, row_of
-from longstride.policies.parameter_layout import feature_weights_offset, log_std_offset
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.compile import kernel_functions
 from longstride.simulators.observe import Observed, build_observe_state, new_guarded
@@ -98,9 +97,9 @@ def _build_play(
 @cache
 def build_policy_chooser(spec: PolicySpec) -> Function:
     """Compile the trained policy as a chooser of actions for :func:`build_play`, greedy or not."""
-    forward, sampling = build_forward(spec), build_sampling(spec.action_space, log_std_offset(spec))
+    forward, sampling = build_forward(spec), build_sampling(spec.action_space, spec.layout.log_std_offset)
     best, sample = sampling.greedy, sampling.sample
-    any_features, offset = spec.action_features > 0, feature_weights_offset(spec)
+    any_features, offset = spec.action_features > 0, spec.layout.feature_weights_offset
 
     @njit(nogil=True)
     def choose(state, parameters, observed, actor, rng, row):  # type: ignore[no-untyped-def]

@@ -11,7 +11,6 @@ from numba.experimental import jitclass  # type: ignore[attr-defined]
 from longstride.jit_cache.whole_kernel import compile_whole_kernel
 from longstride.policies.compiled.forward import build_forward, workspace
 from longstride.policies.compiled.sampling import build_sampling, row_of
-from longstride.policies.parameter_layout import log_std_offset
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.trajectory import Trajectory
 from longstride.simulators.observe import all_finite, build_mask_check
@@ -55,7 +54,8 @@ class _Always:
 @cache
 def build_step_policy(spec: PolicySpec) -> StepPolicy:
     """Compile the policy of a spec without action features."""
-    sampling, has_memory, chunk = build_sampling(spec.action_space, log_std_offset(spec)), spec.has_memory, spec.chunk
+    sampling = build_sampling(spec.action_space, spec.layout.log_std_offset)
+    has_memory, chunk = spec.has_memory, spec.chunk
     forward, allows_a_choice = build_forward(spec), build_mask_check(spec.action_space)
     draw, best = sampling.sample, sampling.greedy
 

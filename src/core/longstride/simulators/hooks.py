@@ -144,7 +144,8 @@ class Hooks:
         name: name of run directories; empty for that of the simulator's class.
         notes: sentences for the user about how the simulator was made.
         input_files: files that it was made from; no run may write over them.
-        own_settings: settings of a run that are options of this simulator and belong to the policy that is trained.
+        own_settings: settings of a run that are options of this simulator and belong to the policy that is trained;
+            no size of the simulator may follow from them.
         whole_episodes: whether a policy is judged by whole episodes while it is trained: cut ones would mislead.
         files_if_refused: whether :meth:`write_files` is called although the run is refused, as they took long to make.
         report_policies: heuristics of which a report shows an episode.

@@ -14,7 +14,6 @@ from longstride.hardware.detect import detect_machine
 from longstride.hardware.diagnostics import run_diagnostics
 from longstride.hardware.planning.plan import Plan, make_plan
 from longstride.hardware.planning.second_gpu import format_second_gpu
-from longstride.policies.parameter_layout import layout_of
 from longstride.settings import Settings
 from longstride.text import Say, counted
 from longstride.training.assembly.plan import plan_settings
@@ -88,7 +87,7 @@ def _examine(settings: Settings) -> DoctorInput:
         samples=needs.samples,
         plan=plan,
         plan_error=plan_error,
-        checkpoint_bytes=3 * 4 * layout_of(setup.spec).size,  # parameters and Adam's two moments
+        checkpoint_bytes=3 * 4 * setup.spec.layout.size,  # parameters and Adam's two moments
         diagnostics=run_diagnostics(Path(config.run_directory or "."), machine.gpu),
         records=read_metrics(Path(config.run_directory)) if config.run_directory else (),
         another=format_second_gpu(another, needs.parallel_episodes) if another else "",

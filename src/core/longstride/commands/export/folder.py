@@ -16,7 +16,7 @@ from longstride.policies.export.contract import (
     TENSORS,
     contract_bytes,
 )
-from longstride.training.run_directory.files import write_atomically
+from longstride.training.run_directory.files import write_or_refuse
 from longstride.training.run_directory.ownership import is_own_run
 from longstride.training.run_directory.read_json import read_json
 
@@ -60,10 +60,7 @@ class ExportFolder:
         Raises:
             UserError: it cannot be written.
         """
-        try:
-            write_atomically(self.path / name, content)
-        except OSError as error:
-            raise UserError(f"Cannot write {self.path / name}: {error.strerror}.") from None
+        write_or_refuse(self.path / name, content)
         self.written.add(name)
 
     def write_contract(self, contract: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from longstride.errors import UserError
 from longstride.report.page import write_page
 from longstride.text import Say, counted, format_duration
 from longstride.training.assembly.run_settings import values_of_a_run
+from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.metrics_log import read_metrics
 from longstride.training.run_directory.ownership import remove_run
 
@@ -119,7 +120,7 @@ class _Watch:
         """Take note of new records; return whether to give the trial up."""
         if new:
             self._records += new
-            planned = values_of_a_run(self._directory).get("training_episodes")
+            planned = values_of_a_run(RunDirectory(self._directory)).get("training_episodes")
             over = share_done(new[-1], planned) >= 1.0  # too late to save time
             for part, score in parts_done(self._records, planned, self._sweep.settings.metric, RUNGS).items():
                 if part not in self._told and math.isfinite(score):
@@ -136,7 +137,7 @@ class _Watch:
 
 def _save(sweep: Sweep, search: Search, base: Result, held_out: HeldOut | None = None) -> Outcome:
     """Write sweep.json and return what it holds."""
-    used = values_of_a_run(sweep.base.directory)
+    used = values_of_a_run(RunDirectory(sweep.base.directory))
     importances = search.importances() if held_out else {}
     outcome = Outcome(base, used, search.trials(), importances, held_out or NOTHING_COMPARED)
     sweep.folder.write(**result_json(sweep, outcome))

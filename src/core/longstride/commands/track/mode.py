@@ -34,7 +34,7 @@ def _run(call: Call) -> int:
     lock = RunLock(directory)
     try:
         tracking = tracking_by(service, call.say)
-        tracking.on_start(directory, values_of_a_run(directory))
+        tracking.on_start(directory, values_of_a_run(RunDirectory(directory)))
         for record in records:
             tracking.on_iteration(record)
         tracking.on_end()

@@ -22,7 +22,6 @@ from longstride.policies.card_spec import card_spec
 from longstride.policies.families.torch_families import TORCH_FAMILIES
 from longstride.policies.memory import Memory
 from longstride.policies.networks import ActorCritic
-from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec import PolicySpec
 
 _PPO = Ppo(0.9, PpoCoefficients(clip_range=0.2, entropy_coefficient=0.01, value_coefficient=0.5))
@@ -145,7 +144,7 @@ def count_answers(spec: PolicySpec) -> Operations:
     Copies over the bus are operations that move nothing in the card's memory.
     """
     sizes = sizes_for(spec, 1)
-    step = build_step(spec, torch.zeros(layout_of(spec).actor_size, device=sizes.device))
+    step = build_step(spec, torch.zeros(spec.layout.actor_size, device=sizes.device))
     observations, states = (
         torch.zeros(sizes.units, n, device=sizes.device) for n in (spec.observation_size, spec.state_size)
     )

@@ -9,7 +9,6 @@ from longstride.hardware.planning.second_gpu import SecondGpu, second_gpu
 from longstride.hardware.planning.work import Work
 from longstride.hardware.types import Execution, Gpu
 from longstride.learning.step_costs.work import update_work
-from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec import PolicySpec
 
 
@@ -58,4 +57,4 @@ def second_gpu_of(prediction: Prediction, spec: PolicySpec, gpu: Gpu | None) -> 
     card, work, update = card_of(gpu) if gpu else None, prediction.work, prediction.update_seconds
     if card is None or work is None or update is None or prediction.by_two is None:
         return None
-    return second_gpu(update, prediction.by_two, work.steps, layout_of(spec).size, card)
+    return second_gpu(update, prediction.by_two, work.steps, spec.layout.size, card)

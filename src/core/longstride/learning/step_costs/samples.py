@@ -10,7 +10,6 @@ from torch import Tensor
 from longstride.learning.algorithms.interface import Samples
 from longstride.learning.listed.lists import Lists
 from longstride.learning.memory.chunks import Chunks
-from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec import PolicySpec
 
 _LARGE, _FEW = 1_000_000, 100
@@ -42,14 +41,14 @@ def sizes_for(spec: PolicySpec, steps: int) -> Sizes:
     The first operations on the meta device make torch import its compiler, a second that runs with compiled update
     kernels do not need. So their policies are counted with numbers, if they are small.
     """
-    is_small = spec.family.update_kernels and layout_of(spec).size <= _MOST_PARAMETERS
+    is_small = spec.family.update_kernels and spec.layout.size <= _MOST_PARAMETERS
     units, listed = _primes(spec, _FEW if is_small else _LARGE)
     return Sizes(torch.device("cpu" if is_small else "meta"), units, listed, steps)
 
 
 def _primes(spec: PolicySpec, least: int) -> tuple[int, int]:
     """Return two primes from a number on that divide no size of the policy."""
-    layout = layout_of(spec)
+    layout = spec.layout
     parts = (layout.slice_of(part) for part in ("actor", "critic"))
     sizes = {layout.size, *(part.stop - part.start for part in parts), spec.state_size, spec.critic_state_size}
     sizes |= {size for shape in layout.shapes.values() for size in shape} | {spec.context + spec.chunk, spec.mask_size}

@@ -8,7 +8,6 @@ from longstride.hardware.planning.update_memory import ADVANTAGES, DISCOUNTS, wo
 from longstride.learning.step_costs.columns import column_bytes, state_sizes
 from longstride.learning.step_costs.count import count_gradient, count_values
 from longstride.policies.card_spec import ALIGNMENT, card_spec
-from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec import PolicySpec
 
 _VALUE_BYTES = 1 << 27
@@ -71,7 +70,7 @@ def estimate_memory(
 ) -> MemoryEstimate:
     """Predict the bytes of an update."""
     spec = card_spec(spec) if on_card else spec
-    parameters, columns = 4 * layout_of(spec, ALIGNMENT if on_card else 1).size, column_bytes(spec)
+    parameters, columns = 4 * spec.layout.aligned(ALIGNMENT if on_card else 1).size, column_bytes(spec)
     parts = -(-batch // microbatch)
     rows = math.ceil(min(microbatch, batch) * spec.rows_per_sample)
     peak = count_gradient(spec, half, checkpointing, on_card).eager.peak(rows)
@@ -117,7 +116,7 @@ def fixed_bytes(spec: PolicySpec, samples: int) -> int:
     parameter and as one tensor.
     """
     rollout = (sum(column_bytes(spec).values()) + _INDEX) * samples
-    return rollout + (4 * (6 + 6 + 2) + 2) * layout_of(spec).size + workspace_bytes((9, 0))
+    return rollout + (4 * (6 + 6 + 2) + 2) * spec.layout.size + workspace_bytes((9, 0))
 
 
 def bytes_of_a_sample(spec: PolicySpec, half: bool, checkpointing: bool = False) -> int:

@@ -13,7 +13,6 @@ from longstride.hardware.types import CAPTURED, COMPILED_BY_TORCH, Execution
 from longstride.learning.step_costs.columns import column_bytes
 from longstride.learning.step_costs.count import count_gradient, count_step, count_values
 from longstride.learning.step_costs.update_memory import value_rows
-from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec import PolicySpec
 
 
@@ -59,7 +58,7 @@ def update_work(
         operations=[*of_steps, *values.at(samples / pieces, pieces)],
         launches=step.launches * steps + values.launches * pieces,
         steps=steps,
-        transfers=sum(column_bytes(spec).values()) * samples + 2 * 4 * layout_of(spec).size,
+        transfers=sum(column_bytes(spec).values()) * samples + 2 * 4 * spec.layout.size,
         replayed=step.replayed * steps,
     )
 

@@ -8,7 +8,6 @@ from numba import njit
 from longstride.jit_cache.cache import cached
 from longstride.policies.compiled.forward import build_network
 from longstride.policies.compiled.sampling import add_action_features, build_place, build_sampling, sample_masked
-from longstride.policies.parameter_layout import feature_weights_offset, log_std_offset
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.observe import all_finite, build_mask_check
 from longstride.simulators.simulator import Function
@@ -32,7 +31,7 @@ def build_act(spec: PolicySpec) -> Function:
     load, advance, outputs_of = network.load, network.advance, network.outputs
     best, draw, first_bad = build_sampling(space).greedy, _build_draw(spec), _build_first_bad(spec)
     n_observation, n_values, n_features = spec.observation_size, sum(space.choices), spec.action_features
-    offset, begin_state = feature_weights_offset(spec), n_observation + n_values * n_features
+    offset, begin_state = spec.layout.feature_weights_offset, n_observation + n_values * n_features
     members = np.arange(BLOCK)
 
     @cached
@@ -80,7 +79,7 @@ def _build_draw(spec: PolicySpec) -> Function:
     """Compile ``draw(outputs, params, mask, action)``; it replaces noise by what ``Sampling.sample`` draws from it."""
     space = spec.action_space
     if isinstance(space, Box):
-        place, count, log_std = build_place(space), space.outputs, log_std_offset(spec)
+        place, count, log_std = build_place(space), space.outputs, spec.layout.log_std_offset
 
         @njit(nogil=True)
         def draw_numbers(outputs, params, mask, action):  # type: ignore[no-untyped-def]

@@ -24,7 +24,6 @@ from longstride.policies.parameter_layout import (
     MIX_BIAS,
     OBSERVATION_CLIP,
     SCORE,
-    layout_of,
 )
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.observe import all_finite
@@ -50,7 +49,7 @@ class Scorer(NamedTuple):
 @cache
 def build_scorer(spec: PolicySpec) -> Scorer:
     """Compile the scores of a policy's actions."""
-    offsets, figures, units = layout_of(spec).offsets, spec.action_features, spec.score_units
+    offsets, figures, units = spec.layout.offsets, spec.action_features, spec.score_units
     describe, mix, bias, head = (offsets[name] for name in (DESCRIBE, MIX, MIX_BIAS, SCORE))
     linear, mean, scale = (offsets[name] for name in (FEATURE_WEIGHTS, ACTION_MEAN, ACTION_SCALE))
     stride = -(-max(figures, units) // INPUTS) * INPUTS

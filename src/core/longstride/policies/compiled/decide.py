@@ -9,7 +9,6 @@ from longstride.jit_cache.cache import cached
 from longstride.policies.compiled.candidates import build_scorer, greedy_score
 from longstride.policies.compiled.forward import build_forward
 from longstride.policies.compiled.sampling import add_action_features, greedy_masked
-from longstride.policies.parameter_layout import feature_weights_offset
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.observe import all_finite, build_mask_check
 from longstride.simulators.simulator import Function
@@ -38,7 +37,7 @@ def build_decide(spec: PolicySpec) -> Function:
     """
     forward, allows_a_choice = build_forward(spec), build_mask_check(spec.action_space)
     n_observation, n_values, n_features = spec.observation_size, sum(spec.action_space.choices), spec.action_features
-    offset, begin_state = feature_weights_offset(spec), n_observation + n_values * n_features
+    offset, begin_state = spec.layout.feature_weights_offset, n_observation + n_values * n_features
 
     @cached
     @njit(nogil=True)

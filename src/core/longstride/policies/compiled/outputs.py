@@ -6,7 +6,6 @@ from numba import njit
 from longstride.jit_cache.cache import cached
 from longstride.policies.compiled.forward import build_forward
 from longstride.policies.compiled.sampling import add_action_features, build_sampling
-from longstride.policies.parameter_layout import feature_weights_offset
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.simulator import Function
 
@@ -21,7 +20,7 @@ def build_outputs(spec: PolicySpec) -> Function:
         float32[T, outputs], not masked, and actions float64[T, n] are filled.
     """
     forward, best = build_forward(spec), build_sampling(spec.action_space).greedy
-    any_features, offset = spec.action_features > 0, feature_weights_offset(spec)
+    any_features, offset = spec.action_features > 0, spec.layout.feature_weights_offset
 
     @cached
     @njit(nogil=True)

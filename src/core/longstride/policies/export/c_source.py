@@ -23,7 +23,7 @@ from longstride.policies.export.c_text import (
 from longstride.policies.export.contract import FORBIDDEN, deviations
 from longstride.policies.export.family import family_export
 from longstride.policies.export.labels import Label, Labels
-from longstride.policies.parameter_layout import FEATURE_WEIGHTS, LOG_STD, OBSERVATION_CLIP, layout_of
+from longstride.policies.parameter_layout import FEATURE_WEIGHTS, LOG_STD, OBSERVATION_CLIP
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.spaces import ActionSpace, Box
 
@@ -91,7 +91,7 @@ def _names(spec: PolicySpec, labels: Labels, title: str) -> Iterator[str]:
 
 def _constants(spec: PolicySpec, params: np.ndarray) -> Iterator[str]:
     """Yield the arrays of parameters, and the bounds of real actions."""
-    layout = layout_of(spec)
+    layout = spec.layout
     for name, offset in layout.offsets.items():
         if offset >= layout.actor_size or name == LOG_STD:
             continue

@@ -9,7 +9,7 @@ import safetensors.numpy
 from longstride.escaping import json_line
 from longstride.policies.export.family import family_export
 from longstride.policies.export.labels import Label, Labels
-from longstride.policies.parameter_layout import FEATURE_WEIGHTS, LOG_STD, OBSERVATION_CLIP, layout_of
+from longstride.policies.parameter_layout import FEATURE_WEIGHTS, LOG_STD, OBSERVATION_CLIP
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 from longstride.version import __version__
@@ -32,7 +32,7 @@ def actor_tensors(spec: PolicySpec, params: np.ndarray) -> dict[str, np.ndarray]
         spec: architecture of the policy.
         params: float32[*], the actor's part of the flat parameters.
     """
-    layout = layout_of(spec)
+    layout = spec.layout
     return {
         name: params[offset : offset + math.prod(layout.shapes[name])].reshape(layout.shapes[name])
         for name, offset in layout.offsets.items()
@@ -52,7 +52,7 @@ def contract_of(spec: PolicySpec, params: np.ndarray, labels: Labels, origin: di
     Raises:
         UserError: the family cannot be exported.
     """
-    layout = layout_of(spec)
+    layout = spec.layout
     return {
         "format": FORMAT,
         "longstride": __version__,

@@ -1,11 +1,9 @@
 """--mode backtest: mines the first part of a log, predicts the rest of it, and says what that tells."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from longstride.errors import UserError
 from longstride.hardware.cpu import detect_cores
@@ -14,9 +12,11 @@ from longstride.process.backtest.content import HEADERS, Changed, as_json, days,
 from longstride.process.backtest.parts import cut, date_of
 from longstride.process.backtest.predict import Playing, Prediction, predict
 from longstride.process.event_logs.event_log import EventLog
-from longstride.process.load import read_classified_log, reading_of
+from longstride.process.load import read_classified_log
+from longstride.process.options import options_of
 from longstride.process.resamples.play import FEWEST
 from longstride.settings import Settings
+from longstride.terminal import print_table
 from longstride.text import Say
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.files import write_atomically, write_json
@@ -59,7 +59,7 @@ def run_backtest(settings: Settings, options: BacktestOptions, console: Console,
     require_replaceable(directory.backtest, ("figures", "changes"))
     require_page_replaceable(directory.backtest_report, b"# Backtest of ")
     say(f"Reading {path.name}.")
-    log = read_classified_log(path, config.log_columns, reading_of(config), config.classes)
+    log = read_classified_log(replace(options_of(config), event_log=str(path)))
     first, last = log.case_times()
     begin, end = float(first.min()), float(last.max())
     moment = begin + options.share * (end - begin)
@@ -87,7 +87,7 @@ def run_backtest(settings: Settings, options: BacktestOptions, console: Console,
     write_json(directory.backtest, as_json(about, found, changes, said))
     title = f"Backtest of {path.name}"
     write_atomically(directory.backtest_report, markdown(title, found, said).encode())
-    _show(title, found, console)
+    print_table(title, HEADERS, rows(found), console, texts=(0, len(HEADERS) - 1))
     for sentence in said[1:]:
         say(sentence)
     say(f"Written to {directory.backtest} and {directory.backtest_report.name}.")
@@ -128,12 +128,3 @@ def _changed(log: EventLog, points: list[ChangePoint], at: float, playing: Playi
     except UserError as error:
         return Changed(points, day, None, str(error).rstrip("."))
     return Changed(points, day, prediction)
-
-
-def _show(title: str, found: dict[str, Prediction], console: Console) -> None:
-    table = Table(title=title)
-    for i, header in enumerate(HEADERS):
-        table.add_column(Text(header), justify="right" if 0 < i < len(HEADERS) - 1 else "left")
-    for row in rows(found):
-        table.add_row(*map(Text, row))
-    console.print(table)

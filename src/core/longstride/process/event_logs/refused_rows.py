@@ -5,10 +5,9 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from longstride.errors import UserError
 from longstride.escaping import csv_cell
 from longstride.process.event_logs.reading.table import BadRow
-from longstride.training.run_directory.files import write_atomically
+from longstride.training.run_directory.files import write_or_refuse
 
 
 def write_refused_rows(rows: Sequence[BadRow], unit: str, path: Path) -> None:
@@ -23,7 +22,4 @@ def write_refused_rows(rows: Sequence[BadRow], unit: str, path: Path) -> None:
     for row in rows:
         number = f"{row.unit} {row.number}" if row.unit else row.number
         writer.writerow([number, csv_cell(row.reason), csv_cell(" | ".join(row.cells))])
-    try:
-        write_atomically(path, text.getvalue().encode("utf-8", "replace"))
-    except OSError as error:
-        raise UserError(f"Cannot write {path}: {error.strerror}.") from None
+    write_or_refuse(path, text.getvalue().encode("utf-8", "replace"))

@@ -23,7 +23,6 @@ from longstride.process.kernel.parameters import build_parameters
 from longstride.process.mining.delays.play_logged import as_logged_record, play_logged
 from longstride.process.mining.machines import without_machines
 from longstride.process.mining.working_hours import HOUR, worked_time
-from longstride.process.scenario.nodes import TASK
 from longstride.process.scenario.routing import build_routing
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.simulator import ProcessSimulator
@@ -188,9 +187,7 @@ def _shares(state: Any) -> Shares:
 
 
 def _compare_activities(log: EventLog, scenario: Scenario, arrived: float) -> dict[str, Compared]:
-    routing = build_routing(scenario.flow, scenario.activities)
-    task = np.array(routing.kind) == TASK
-    visits = np.bincount(np.array(routing.target)[task], routing.expected_visits()[task], len(scenario.activities))
+    visits = build_routing(scenario.flow, scenario.activities).visits_by_activity(len(scenario.activities))
     logged = dict(zip(log.activities, np.bincount(log.activity, minlength=len(log.activities)), strict=True))
     return {
         name: Compared(float(logged.get(name, 0)), float(visits[a]) * arrived)

@@ -8,7 +8,7 @@ from typing import Any
 from longstride.config import AIMS
 from longstride.errors import UserError
 from longstride.process.load import PROCESS, bundled_scenarios, from_source
-from longstride.process.read_aims import changed, with_aims
+from longstride.process.read_aims import AimSettings, changed, with_aims
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.simulator import ProcessSimulator
 from longstride.settings import Settings
@@ -59,7 +59,7 @@ def process_of(mode: str, settings: Settings, named: str | None, run: Run | None
     if run is not None and not named and not flags:
         c = settings.config
         own = {name: getattr(c, name) for name in AIMS if settings.is_flag(name)}
-        return _without_objective(with_aims(run.simulator.scenario, **own))
+        return _without_objective(with_aims(run.simulator.scenario, AimSettings(**own)))
     values: dict[str, Any] = {"objective": "", "main_metric": ""}
     if named:
         is_scenario = _is_scenario(named)

@@ -123,7 +123,7 @@ class _Watch:
         records = self._new.read()
         self._seconds += sum(float(record[phase]) for record in records for phase in _PHASES)
         if records:
-            share = share_done(records[-1], values_of_a_run(self._directory).get("training_episodes"))
+            share = share_done(records[-1], values_of_a_run(RunDirectory(self._directory)).get("training_episodes"))
             part = int(_PARTS * share + 1e-9)
             if self._said < part < _PARTS:
                 self._said = part

@@ -44,28 +44,24 @@ def second_feature(p: Parameters, prior: str) -> int:
     return LONGEST if prior == LOGGED and p.longest_wait else SECOND_FEATURE[prior]
 
 
-def feature_weights(p: Parameters, routing: Routing, prior: str = RULE) -> np.ndarray:
-    """Return float32[F], the initial weights of the action features.
+def initial_policy(p: Parameters, routing: Routing, prior: str = RULE) -> tuple[np.ndarray, np.ndarray]:
+    """Return what an untrained policy prefers: logits, and the weights of the action features.
 
-    F is 2 for a flow without joins, and 2 more if policies begin batches.
+    The logits, float32[P + 1], are those of the pairs and of postpone, without the action features. The weights are
+    float32[F]; F is 2 for a flow without joins, 3 for another, and 2 more if policies begin batches.
     """
+    pairs = _preferences(p, routing, prior)
+    postpone = POSTPONE if prior == RULE else pairs.min() - SHARP
     of_batches = batches.WEIGHTS if p.starts_batches else ()
     weights = np.array([*(FEATURE_WEIGHTS if routing.joins else FEATURE_WEIGHTS[:2]), *of_batches], np.float32)
     if prior != RULE:
         weights[:] = 0.0
-    if second_feature(p, prior) in (OLDEST, LONGEST):
-        preferences = _preferences(p, routing, prior)
-        weights[1] = SHARP + preferences.max() - preferences.min()
-    if second_feature(p, prior) == URGENCY:
+    second = second_feature(p, prior)
+    if second in (OLDEST, LONGEST):
+        weights[1] = SHARP + pairs.max() - pairs.min()
+    if second == URGENCY:
         weights[1] = SHARP
-    return weights
-
-
-def initial_logits(p: Parameters, routing: Routing, prior: str = RULE) -> np.ndarray:
-    """Return float32[P + 1], the logits of the pairs and of postpone, without the action features."""
-    pairs = _preferences(p, routing, prior)
-    postpone = POSTPONE if prior == RULE else pairs.min() - SHARP
-    return np.append(pairs, postpone).astype(np.float32)
+    return np.append(pairs, postpone).astype(np.float32), weights
 
 
 def _preferences(p: Parameters, routing: Routing, prior: str) -> np.ndarray:

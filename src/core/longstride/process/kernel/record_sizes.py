@@ -8,7 +8,7 @@ import numpy as np
 from longstride.errors import UserError
 from longstride.process.kernel.arrivals import expected_cases
 from longstride.process.scenario.nodes import TASK
-from longstride.process.scenario.routing import Routing, build_routing
+from longstride.process.scenario.routing import Routing
 from longstride.process.scenario.scenario import HOURS_PER_WEEK, Scenario
 
 _MOST_CASES = 20_000_000
@@ -27,13 +27,16 @@ class Sizes(NamedTuple):
     max_steps: int  # environment steps that no stable process reaches
 
 
-def sizes_of(scenario: Scenario, routing: Routing | None = None) -> Sizes:
+def sizes_of(scenario: Scenario, routing: Routing) -> Sizes:
     """Return sizes that a stable process does not reach: eight standard deviations above the mean.
+
+    Args:
+        scenario: checked scenario.
+        routing: nodes of its flow.
 
     Raises:
         UserError: a case can never end, or an episode would have too many cases.
     """
-    routing = routing or build_routing(scenario.flow, scenario.activities)
     expected = expected_cases(scenario)
     if not expected <= _MOST_CASES:  # NaN included
         raise UserError(

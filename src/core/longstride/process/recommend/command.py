@@ -14,8 +14,8 @@ from longstride.escaping import json_text
 from longstride.process.event_logs.open_events import read_open_events
 from longstride.process.event_logs.reading.decode import kind_of, read_log, readable, require_file
 from longstride.process.event_logs.reading.limits import Guard
-from longstride.process.event_logs.reading.options import parse_log_columns
-from longstride.process.load import PROCESS, reading_of
+from longstride.process.load import PROCESS
+from longstride.process.options import options_of
 from longstride.process.recommend.recommender import TOP, Recommender
 from longstride.process.recommend.table import print_advice
 from longstride.process.simulator import ProcessSimulator
@@ -136,7 +136,7 @@ def read_state(
     if not path.is_file():
         raise UserError(f"There is no file {path} with a state or a log.")
     with readable(path):
-        guard = Guard(reading_of(config).limits, str(path))
+        guard = Guard(options_of(config).reading.limits, str(path))
         content = read_log(path, guard) if kind_of(path, guard) == "json" else b""
     if content and b'"objectTypes"' not in content:
         for flag, given in (("--at", options.at), ("--on-shift", options.on_shift)):
@@ -147,10 +147,9 @@ def read_state(
         return state, []
     if math.isnan(recommender.simulator.scenario.hour):
         raise UserError("The scenario has no unit of time, so a log cannot be read for it; describe the state as JSON.")
-    columns = parse_log_columns(config.log_columns) if config.log_columns else {}
-    reading = reading_of(config)
-    events = read_open_events(path, columns, reading, options.at)
-    events = in_classes(events, path, columns, reading, config.classes, recommender.names)
+    process = options_of(config)
+    events = read_open_events(path, process.columns, process.reading, options.at)
+    events = in_classes(events, path, process.columns, process.reading, process.classes, recommender.names)
     found = state_of_log(events, recommender.simulator, recommender.names, options.on_shift)
     state = found.state
     summary = (

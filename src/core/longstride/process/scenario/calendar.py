@@ -5,9 +5,9 @@ Monday of time 0. Inside the simulator absences are whole hours since time 0.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from pydantic import Field
@@ -20,6 +20,8 @@ _NEVER = 2.0**40
 
 Moment = float | str
 """Time units since time 0, or an ISO date."""
+
+T = TypeVar("T", int, float)
 
 
 class Absence(Strict):
@@ -74,7 +76,7 @@ def leave_arrays(
     own: dict[str, list[tuple[int, int]]] = {}
     for absence in absences:
         own.setdefault(absence.person, []).append(hours_of(absence, begins, hour))
-    rows = [_merged([*off, *own.get(name, ())]) for name in resources]
+    rows = [merged([*off, *own.get(name, ())]) for name in resources]
     every = np.array([stretch for row in rows for stretch in row], np.int64).reshape(-1, 2)
     return {
         "leave_first": np.cumsum([0, *map(len, rows)]).astype(np.int64),
@@ -83,14 +85,15 @@ def leave_arrays(
     }
 
 
-def _merged(stretches: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    merged: list[tuple[int, int]] = []
+def merged(stretches: Iterable[tuple[T, T]]) -> list[tuple[T, T]]:
+    """Return stretches of time in order, and those that overlap or touch as one."""
+    found: list[tuple[T, T]] = []
     for begin, end in sorted(stretches):
-        if merged and begin <= merged[-1][1]:
-            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        if found and begin <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
         else:
-            merged.append((begin, end))
-    return merged
+            found.append((begin, end))
+    return found
 
 
 def _hour_of(moment: Moment, begins: str | None, hour: float) -> int:

@@ -100,6 +100,11 @@ class Routing:
             raise UserError("flow: a case can never end; give some activity on every path a way to null (the end).")
         return visits
 
+    def visits_by_activity(self, activities: int) -> np.ndarray:
+        """Return float64[A], the mean number of tasks of each activity in a case."""
+        tasks = np.array(self.kind) == TASK
+        return np.bincount(np.array(self.target)[tasks], self.expected_visits()[tasks], activities)
+
     def expected_work_ahead(self, work: np.ndarray) -> np.ndarray:
         """Return float64[A], the expected work from each activity, included, to the end of a case.
 
@@ -181,14 +186,17 @@ def _classes(flow: dict[str, Any], activities: list[str]) -> Routing:
 
 def _shared(sizes: list[int], columns: dict[tuple[int, int], int], joins: list[int]) -> list[int]:
     """Return the common number of each join of a class; a case is of one class, so those of others can be used."""
-    numbers, often = [], dict[int, int]()
-    for size in sizes:
-        often[size] = often.get(size, -1) + 1
-        column = columns.setdefault((size, often[size]), len(joins))
-        if column == len(joins):
-            joins.append(size)
-        numbers.append(column)
-    return numbers
+    often = dict[int, int]()
+    return [_join_number(size, often, columns, joins) for size in sizes]
+
+
+def _join_number(size: int, often: dict[int, int], columns: dict[tuple[int, int], int], joins: list[int]) -> int:
+    """Return the number of a further join of a size; ``often`` counts those of its case, or of its class, from 0."""
+    often[size] = often.get(size, -1) + 1
+    number = columns.setdefault((size, often[size]), len(joins))
+    if number == len(joins):
+        joins.append(size)
+    return number
 
 
 def _cases(routing: Routing, cases: list[TemplateCase], probabilities: list[float], end: int) -> None:
@@ -215,14 +223,10 @@ def _case(routing: Routing, tasks: list[TemplateTask], columns: dict[tuple[int, 
     for j, task in enumerate(tasks):
         for i in task.after:
             followers[i].append(j)
-    joins: dict[int, int] = {}
+    often: dict[int, int] = {}
 
     def join(size: int, after: int) -> int:
-        joins[size] = joins.get(size, -1) + 1
-        column = columns.setdefault((size, joins[size]), len(routing.joins))
-        if column == len(routing.joins):
-            routing.joins.append(size)
-        return routing.add(JOIN, column, [after])
+        return routing.add(JOIN, _join_number(size, often, columns, routing.joins), [after])
 
     def all_of(nodes: list[int]) -> int:
         return nodes[0] if len(nodes) == 1 else routing.add(FORK, -1, nodes)

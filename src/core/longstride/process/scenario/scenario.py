@@ -10,7 +10,7 @@ from pydantic import Field
 
 from longstride.errors import UserError
 from longstride.process.scenario.aims import Aims, problems_of_aims
-from longstride.process.scenario.calendar import Absence, Moment, hour_of_clock, problems_of_calendar
+from longstride.process.scenario.calendar import Absence, Moment, hour_of_clock, merged, problems_of_calendar
 from longstride.process.scenario.case_values import CaseValues, problems_of_values
 from longstride.process.scenario.classes import class_names, flows_of
 from longstride.process.scenario.schema import (
@@ -162,19 +162,12 @@ class Scenario(Strict):
         """Return the hours of the week in which at least one of the resources is on duty, as merged intervals."""
         if any(name not in self.working_hours and name not in self.rosters for name in names):
             return [(0.0, float(HOURS_PER_WEEK))]
-        intervals = sorted(
+        return merged(
             (24.0 * DAYS.index(day) + hour_of_clock(start), 24.0 * DAYS.index(day) + hour_of_clock(end))
             for name in names
             for days, start, end in self._stretches(name)
             for day in days
         )
-        merged: list[tuple[float, float]] = []
-        for start, end in intervals:
-            if merged and start <= merged[-1][1]:
-                merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-            else:
-                merged.append((start, end))
-        return merged
 
     def _stretches(self, name: str) -> Iterator[tuple[list[Day], str, str]]:
         """Yield days, start and end of the hours at which a resource may be on duty."""

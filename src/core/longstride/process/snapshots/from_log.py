@@ -16,7 +16,6 @@ from longstride.process.event_logs.open_events import OpenEvents, OpenTask
 from longstride.process.kernel.service_times import service_time
 from longstride.process.kernel.timers import after_open_time
 from longstride.process.scenario.at_once import slots_of
-from longstride.process.scenario.routing import build_routing
 from longstride.process.simulator import ProcessSimulator
 from longstride.process.snapshots.likely_tasks import LikelyTasks, Marking, Markings
 from longstride.process.snapshots.names import Names, unknown
@@ -64,7 +63,7 @@ class _Builder:
     def __init__(self, events: OpenEvents, simulator: ProcessSimulator, names: Names) -> None:
         self._events, self._names, self._p = events, names, simulator.parameters
         self._hour = simulator.scenario.hour
-        self._routing = build_routing(simulator.scenario.flow, simulator.scenario.activities)
+        self._routing = simulator.routing
         self._likely = LikelyTasks(self._routing)
         self._now = _time_of_week(events.now) * self._hour
         self._waiting: list[WaitingTask] = []

@@ -3,7 +3,6 @@
 from typing import NoReturn
 
 from longstride.errors import UserError, suggestion
-from longstride.process.scenario.routing import build_routing
 from longstride.process.simulator import ProcessSimulator
 from longstride.process.snapshots.expected_duty import ExpectedDuty
 from longstride.process.snapshots.places import Places
@@ -39,7 +38,7 @@ class Names:
         numbers = zip(p.pair_activity.tolist(), p.pair_resource.tolist(), strict=True)
         self.pairs = {pair: i for i, pair in enumerate(numbers)}
         self.automatic = [kind >= 0 for kind in p.automatic_kind.tolist()]
-        self.places = Places(build_routing(scenario.flow, scenario.activities), len(scenario.activities))
+        self.places = Places(simulator.routing, len(scenario.activities))
         self.duty = ExpectedDuty(scenario)
         self.classes, self.class_of_node = scenario.classes, p.class_of_node.tolist()
 

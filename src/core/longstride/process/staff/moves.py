@@ -5,13 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-import numpy as np
-
 from longstride.errors import UserError
 from longstride.process.changes.apply import apply_changes
 from longstride.process.changes.people import groups, is_at_work, typical
-from longstride.process.scenario.nodes import TASK
-from longstride.process.scenario.routing import build_routing
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.simulator import ProcessSimulator
 
@@ -138,11 +134,9 @@ def _skills(scenario: Scenario, people: Sequence[str]) -> list[Choice]:
     able: dict[str, set[str]] = {}
     for entry in scenario.service:
         able.setdefault(entry.activity, set()).add(entry.resource)
-    share = ProcessSimulator(scenario).parameters["activity_share"]
-    routing = build_routing(scenario.flow, scenario.activities)
-    tasks, target = np.array(routing.kind) == TASK, np.array(routing.target)
-    visits = np.bincount(target[tasks], routing.expected_visits()[tasks], len(scenario.activities))
-    load = dict(zip(scenario.activities, (visits * share).tolist(), strict=True))
+    simulator = ProcessSimulator(scenario)
+    visits = simulator.routing.visits_by_activity(len(scenario.activities))
+    load = dict(zip(scenario.activities, (visits * simulator.parameters["activity_share"]).tolist(), strict=True))
     pairs = [(name, a) for a, who in able.items() for name in people if name not in who]
     kept = sorted(pairs, key=lambda pair: -load[pair[1]])[:_MOST_SKILLS]
     options = {name: [f"{quoted(name)} learns {quoted(a)}" for who, a in kept if who == name] for name in people}

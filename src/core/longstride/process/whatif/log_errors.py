@@ -8,8 +8,9 @@ from typing import NamedTuple
 from longstride.config import load_values
 from longstride.errors import UserError
 from longstride.process.event_logs.event_log import EventLog
-from longstride.process.load import LOG_SETTINGS, read_classified_log, reading_of
+from longstride.process.load import read_classified_log
 from longstride.process.mining.mine_scenario import mine_scenario
+from longstride.process.options import LOG_SETTINGS, options_of
 from longstride.process.read_aims import with_batch_start
 from longstride.process.resamples.play import Resampling, play_resamples, why_not
 from longstride.process.scenario.at_once import with_slots
@@ -49,12 +50,12 @@ def log_of_run(settings: Settings, checkpoint: Path, scenario: Scenario, say: Sa
     if not settings.is_flag("event_log"):
         return None
     directory = run_directory_of(checkpoint)
-    values = values_of_a_run(directory.path)
+    values = values_of_a_run(directory)
     own = {name: values[name] for name in LOG_SETTINGS if name in values and not settings.is_flag(name)}
     config = load_values({**settings.flags(), **own}, str(directory.config))
-    path, columns = Path(config.event_log), config.log_columns
+    path = Path(config.event_log)
     say(f"Reading and mining {path.name} again.")
-    log = read_classified_log(path, columns, reading_of(config), config.classes)
+    log = read_classified_log(options_of(config))
     mined = with_slots(mine_scenario(log, name=scenario.name, arrivals=config.log_arrivals).scenario)
     mine = scenario.model_copy(update={"logged": None})
     if scenario_content(mined) != scenario_content(with_batch_start(mine, "ready") if mine.batches else mine):

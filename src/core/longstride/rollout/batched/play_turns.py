@@ -8,7 +8,6 @@ import numpy as np
 from numba import njit
 
 from longstride.policies.compiled.sampling import add_action_features, build_sampling, row_of
-from longstride.policies.parameter_layout import feature_weights_offset, log_std_offset
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.batched.arrays import ACTS, BEGINS, ENDED, IDLE
 from longstride.rollout.batched.turns import load, next_turn, store
@@ -59,9 +58,9 @@ def build_play_turns(simulator: Simulator, spec: PolicySpec) -> Function:
 
 def _build_act(simulator: Simulator, spec: PolicySpec) -> Function:
     """Compile ``act(states, rng, parameters, actor_params, arrays, block, half, guarded) -> ended episodes``."""
-    any_features, offset = spec.action_features > 0, feature_weights_offset(spec)
+    any_features, offset = spec.action_features > 0, spec.layout.feature_weights_offset
     sample, (row_size, row_dtype) = (
-        build_sampling(spec.action_space, log_std_offset(spec)).sample,
+        build_sampling(spec.action_space, spec.layout.log_std_offset).sample,
         row_of(spec.action_space),
     )
     read_observation, read_choices = build_readers(simulator, kernel_functions(simulator))

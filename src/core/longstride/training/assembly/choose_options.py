@@ -1,13 +1,13 @@
 """Options that a simulator chooses before a run begins, by what an untrained policy does with each of them."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from longstride.config import Config
 from longstride.errors import UserError
 from longstride.hardware.cpu import detect_cores
-from longstride.hardware.types import Machine
 from longstride.learning.distributed.ranks import Ranks
 from longstride.policies.compiled.forward import align_params
 from longstride.policies.families.families import FAMILIES
@@ -18,25 +18,20 @@ from longstride.simulators.hooks import Chosen, Records, Trial, naming_the_hook
 from longstride.simulators.simulator import Simulator
 from longstride.text import Say
 from longstride.training.assembly.components import new_model
-from longstride.training.assembly.plan import part_of, plan_part, require_memory
-from longstride.training.assembly.run_settings import values_of_a_run
-from longstride.training.assembly.setup import Setup, set_up
+from longstride.training.assembly.setup import Setup
 from longstride.training.evaluation.compiled import CompiledPlayer
-from longstride.training.run_directory.directory import RunDirectory
 
 _NETWORK = (4,)
 """Hidden layers of the policies that play: what they prefer is all that counts."""
 
 
-def choose_options(
-    setup: Setup, directory: RunDirectory, resume: bool, machine: Machine, ranks: Ranks, say: Say
-) -> Chosen:
-    """Return the options that a simulator chooses, the same on all ranks.
+def with_chosen_options(setup: Setup, resumed: Mapping[str, Any] | None, ranks: Ranks, say: Say) -> Setup:
+    """Return the setup with the options that its simulator chooses, the same on all ranks; that may take minutes.
 
-    That may take minutes with a large simulator, so too little memory is found before.
+    ``resumed`` are the settings of the run that continues, None for a new run.
 
     Raises:
-        UserError: there is too little memory, or the simulator refuses the settings.
+        UserError: the simulator refuses the settings.
     """
     config, simulator = setup.config, setup.simulator
     own = simulator.hooks.own_settings
@@ -44,26 +39,29 @@ def choose_options(
         prior = config.policy_prior
         raise UserError(f"POLICY_PRIOR is {prior!r}, but only the process simulator has priors; leave it out.")
     if not own:
-        return Chosen({}, [])
-    require_memory(part_of(setup, ranks), plan_part(setup, machine, ranks), machine, ranks.size)
-    resumed = values_of_a_run(directory.path) if resume else None
+        return setup
     trial = Trial(resumed, FAMILIES[config.policy_network].scores_actions, partial(play_untrained, config), say)
 
     def choose() -> Chosen:
         with naming_the_hook(simulator, "choose_options"):
             return simulator.hooks.choose_options(simulator, trial)
 
-    return ranks.from_first(choose)
+    chosen = ranks.from_first(choose)
+    for line in chosen.lines:
+        say(line)
+    return with_choice(chosen, setup)
 
 
 def with_choice(chosen: Chosen, setup: Setup) -> Setup:
-    """Return the setup with what a simulator chose: in the settings, with its origin, and in the simulator."""
+    """Return the setup with what a simulator chose: in the settings, with its origin, and in the simulator.
+
+    No size follows from the choice.
+    """
     if not chosen.options:
         return setup
     new = {name: value for name, value in chosen.options.items() if getattr(setup.config, name) != value}
-    return set_up(
-        setup.settings.changed(new, "simulation"), setup.loaded.with_options(chosen.options), setup.extensions
-    )
+    settings, loaded = setup.settings.changed(new, "simulation"), setup.loaded.with_options(chosen.options)
+    return replace(setup, settings=settings, loaded=loaded)
 
 
 def play_untrained(

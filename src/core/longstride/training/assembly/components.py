@@ -220,7 +220,7 @@ def build_evaluation(setup: Setup) -> PeriodicEvaluation | None:
     return unasked_evaluation(simulator, setup.spec, total, config.seed, threads)
 
 
-def build_heuristics(setup: Setup, directory: Path) -> Heuristics | None:
+def build_heuristics(setup: Setup, directory: RunDirectory) -> Heuristics | None:
     """Return the heuristics that a run is compared with; None where the clock decides how much is learned."""
     config = setup.config
     if config.time_budget:
@@ -228,4 +228,4 @@ def build_heuristics(setup: Setup, directory: Path) -> Heuristics | None:
     threads = config.simulation_threads or detect_cores().usable
     asked = config.evaluate_every > 0
     episodes = config.evaluation_episodes if asked else min(_FEW_EPISODES, config.evaluation_episodes)
-    return Heuristics(setup.simulator, episodes, config.seed, threads, read_evaluation(RunDirectory(directory)))
+    return Heuristics(setup.simulator, episodes, config.seed, threads, read_evaluation(directory))

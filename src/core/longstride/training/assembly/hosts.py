@@ -9,7 +9,6 @@ from longstride.hardware.types import HostRollout
 from longstride.rollout.collector import RolloutPlan
 from longstride.rollout.hosts.collector import HostsCollector
 from longstride.rollout.hosts.pool import Job, LocalPool
-from longstride.rollout.hosts.ray_cluster import check_address
 from longstride.rollout.hosts.ray_pool import RayPool
 from longstride.rollout.trajectory import Allocate
 from longstride.settings import Settings
@@ -59,8 +58,6 @@ def _require_playable(setup: Setup, rollout: RolloutPlan) -> None:
     name = "ROLLOUT_HOSTS" if config.rollout_hosts else "ROLLOUT_LAG"
     if setup.simulator.hooks.learns:
         raise UserError(f"{name} plays copies of the simulator, whose reward changes here; leave out {name} or TARGET.")
-    if config.rollout_hosts:
-        check_address(config.rollout_hosts)
     if rollout.of:
         raise UserError(f"{name} does not go with torchrun, whose processes play their own share; leave one out.")
     if config.rollout_lag and grows(config, setup.simulator):

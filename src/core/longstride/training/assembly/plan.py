@@ -1,7 +1,6 @@
 """Plan of a run: what it needs from a machine, the lines that announce it, and torch set up by it."""
 
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import torch
 
@@ -27,7 +26,6 @@ from longstride.learning.step_costs.update_memory import (
 from longstride.learning.step_costs.work import ByPrecision, step_launches
 from longstride.learning.steps.cpu_kernels.stepper import unsupported
 from longstride.learning.torch_settings import apply_allocator, apply_global_settings
-from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec import PolicySpec
 from longstride.text import format_bytes
 from longstride.training.assembly.algorithm import build_algorithm, build_schedule
@@ -245,15 +243,15 @@ def apply_plan(plan: Plan, spec: PolicySpec) -> Plan:
     return replace(plan, allocator="default", reasons=reasons)
 
 
-def write_plan(directory: Path, plan: Plan, machine: Machine) -> None:
+def write_plan(directory: RunDirectory, plan: Plan, machine: Machine) -> None:
     """Write plan.json: the plan, its reasons, and the machine that it was made for."""
-    write_json(RunDirectory(directory).plan, {**plan.as_json(), "machine": asdict(machine)})
+    write_json(directory.plan, {**plan.as_json(), "machine": asdict(machine)})
 
 
 def exchange_lines(setup: Setup, plan: Plan, machine: Machine, ranks: Ranks) -> list[str]:
     """Return what several ranks exchange, and on GPUs whether a second one is predicted to bring anything."""
     gpu = machine.gpu if plan.device == "cuda" else None
-    lines = rank_lines(ranks.size, setup.size.instances, 4 * layout_of(setup.spec).size, "NCCL" if gpu else "gloo")
+    lines = rank_lines(ranks.size, setup.size.instances, 4 * setup.spec.layout.size, "NCCL" if gpu else "gloo")
     if not lines or gpu is None:
         return lines
     prediction = predict_update(setup.spec, plan, gpu, setup.size.samples, setup.config.num_epochs)

@@ -19,6 +19,7 @@ from longstride.training.assembly.setup import (
     group_size,
     most_samples,
     names_a_size,
+    policy_spec,
     set_up,
     whole_groups,
 )
@@ -147,7 +148,7 @@ def apply_prior_defaults(settings: Settings, simulator: Simulator) -> Settings:
 def _sizes_with_prior(config: Config, simulator: Simulator) -> tuple[dict[str, Any], list[str]]:
     """Return the size of rollouts as far as memory allows it, and a line where that makes them smaller."""
     episode, group = simulator.expected_steps or simulator.max_steps, group_size(config)
-    most, usual = most_samples(config, simulator), round(_STEPS_WITH_PRIOR / episode)
+    most, usual = most_samples(policy_spec(config, simulator)), round(_STEPS_WITH_PRIOR / episode)
     episodes = min(max(usual, 1), MOST_INSTANCES)
     fitting = min(episodes, max(most // episode, 1))
     sizes = {"num_envs": whole_groups(fitting, group)}

@@ -1,6 +1,5 @@
 """Settings of a run that continues: its own from config.json, changed by the flags that are given now."""
 
-from pathlib import Path
 from typing import Any
 
 from longstride.config import Config, load_values
@@ -27,17 +26,17 @@ def resumed_settings(given: Settings, given_file: str = "hyperparameters.py") ->
     Raises:
         UserError: config.json is damaged, or a flag changes what cannot change in a run.
     """
-    directory = Path(given.config.run_directory)
-    content = read_config(directory) if given.config.run_directory else {}
-    if not content:
+    directory = RunDirectory(given.config.run_directory)
+    if not given.config.run_directory or not directory.config.is_file():
         return given
-    file, values = str(RunDirectory(directory).config), content["values"]
+    content, file = read_config(directory), str(directory.config)
+    values = content["values"]
     run = load_values({name: value for name, value in values.items() if name in Config.model_fields}, file)
     flags = given.flags()
     _require_same_network(run, flags)
     if "rollout_hosts" not in flags:
-        require_own_hosts(run, given.config, directory)
-    origins = {name: content.get("sources", {}).get(name, "run") for name in Config.model_fields}
+        require_own_hosts(run, given.config, directory.path)
+    origins = {name: content["sources"].get(name, "run") for name in Config.model_fields}
     if not flags.get("time_budget", run.time_budget) and origins["training_episodes"] == "time_budget":
         flags.setdefault("training_episodes", Config().training_episodes)  # else nothing would end the run
     if run.total_steps and "training_episodes" in flags:

@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -22,7 +23,7 @@ from longstride.simulators.hooks import naming_the_hook
 from longstride.simulators.loading import LoadedSimulator, is_built_in
 from longstride.terminal import make_console
 from longstride.text import Say
-from longstride.training.assembly.choose_options import choose_options, with_choice
+from longstride.training.assembly.choose_options import with_chosen_options
 from longstride.training.assembly.components import (
     build_evaluation,
     build_heuristics,
@@ -44,6 +45,7 @@ from longstride.training.assembly.presets import budget_lines, budget_of, comple
 from longstride.training.assembly.run_settings import (
     changed_settings,
     load_configured,
+    read_config,
     resumes_of,
     train_command,
     values_of_a_run,
@@ -105,7 +107,7 @@ class Run:
         trainer, retry = self.trainer, self.trainer.checkpoints.retry
         note_losses(MessagesLog(self.directory, self.lock.require).append)
         paths = RunDirectory(self.directory)
-        trainer.observer.begin(self.directory, values_of_a_run(self.directory))
+        trainer.observer.begin(self.directory, values_of_a_run(paths))
         kept = KeptFiles([paths.config, paths.plan, *self.own_files], retry)
         log = MetricsLog(self.directory, trainer.iteration, retry)
         iterations = trainer.settings.iterations if trainer.settings.iterations != NO_LIMIT else None
@@ -199,33 +201,32 @@ def build_run(
         command = train_command(settings, directory.path, file, ranks.host_size)
         setup = complete(settings, given, extensions)
         machine = shared_machine(detect_machine(), ranks.host_size)
-        with _files_kept(setup if lock else None, directory, say):
-            chosen = choose_options(setup, directory, resume, machine, ranks, say)
-        setup = with_choice(chosen, setup)
+        earlier = read_config(directory) if resume else None
         part, plan = part_of(setup, ranks), apply_plan(plan_part(setup, machine, ranks), setup.spec)
         ranks.use_device(plan.device)
-        _say_all([*setup.settings.notes, *budget_lines(setup.settings), *chosen.lines], say)
-        lines = [*announce(plan, machine, setup.config, verbose), peak_line(part, plan)]
-        _say_all([*lines, *exchange_lines(setup, plan, machine, ranks)], say)
+        said = [*setup.settings.notes, *budget_lines(setup.settings), *announce(plan, machine, setup.config, verbose)]
+        _say_all([*said, peak_line(part, plan), *exchange_lines(setup, plan, machine, ranks)], say)
         with _files_kept(setup if lock else None, directory, say):
             require_memory(part, plan, machine, ranks.size)
+            setup = with_chosen_options(setup, earlier and earlier["values"], ranks, say)
         retry = WriteRetry(lock.require) if lock else WriteRetry()
         checkpoints = CheckpointWriter(directory.path, setup.config.checkpoints_kept, retry)
-        played = build_evaluation(setup), build_heuristics(setup, directory.path) if lock else None
+        played = build_evaluation(setup), build_heuristics(setup, directory) if lock else None
         tracker = build_utilization_tracker(plan, machine, ranks.size)
         services = Services(checkpoints, budget, *played, tracker, ranks, build_observer(setup, lock, say))
         trainer = build_trainer(setup, plan, directory.path, command, services)
         on_error.callback(trainer.collector.close)
         ranks.advise(partial(_advice, trainer))
         damaged = resume_run(trainer, directory.path, say) if resume else []
-        changes = changed_settings(setup.settings, directory.path) if resume and lock else []
+        changes = changed_settings(setup.settings, earlier["values"]) if earlier and lock else []
         say("Loading kernels; the first run of a simulator or a network compiles them, which takes up to a minute ...")
         compiled = kernel_lines(host_first(ranks, trainer.compile), CACHE_STATS)
         trainer.utilization.play_with(trainer.collector.playing_threads)
         _say_all([*changes, *compiled, *trainer.collector.take_lines()], say)
         if lock:
-            _write_settings(directory, setup, trainer.iteration if resume else None, damaged)
-            write_plan(directory.path, plan, machine)
+            resumes = resumes_of(setup.config, earlier, trainer.iteration) if earlier else []
+            _write_settings(directory, setup, resumes, damaged)
+            write_plan(directory, plan, machine)
         own = _write_files(setup, directory, say) if lock else ()
         setup.simulator.hooks.release()
         say(f"Run directory: {directory}. {_sizes(setup)}")
@@ -244,12 +245,10 @@ def _asked(kept: KeptFiles, should_stop: Callable[[], bool]) -> bool:
     return should_stop()
 
 
-def _write_settings(directory: RunDirectory, setup: Setup, resumed_after: int | None, damaged: list[str]) -> None:
-    """Write config.json, of a run that is resumed after so many iterations (None: that begins)."""
-    settings = setup.settings
-    values, sources = settings.config.model_dump(), settings.sources
-    resumed = [] if resumed_after is None else resumes_of(settings.config, directory.path, resumed_after)
-    content = {"values": values, "sources": sources, "passed_over": damaged, "resumed": resumed}
+def _write_settings(directory: RunDirectory, setup: Setup, resumes: list[dict[str, Any]], damaged: list[str]) -> None:
+    """Write config.json."""
+    values, sources = setup.config.model_dump(), setup.settings.sources
+    content = {"values": values, "sources": sources, "passed_over": damaged, "resumed": resumes}
     write_json(directory.config, {**content, "extensions": setup.extensions.names()})
 
 

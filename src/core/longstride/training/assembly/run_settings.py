@@ -1,5 +1,6 @@
 """Settings of a run: its simulator, those it was trained with, and the command that repeats them."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -63,16 +64,16 @@ def settings_of_a_run(given: Settings) -> Settings:
     Raises:
         UserError: the run's config.json is damaged, or from a version with other settings.
     """
-    directory = given.config.run_directory
-    values = values_of_a_run(Path(directory)) if directory else {}
+    directory = RunDirectory(given.config.run_directory)
+    values = values_of_a_run(directory) if given.config.run_directory else {}
     if not values:
         return given
-    file, flags = RunDirectory(directory).config, given.flags()
+    file, flags = directory.config, given.flags()
     if "rollout_hosts" not in flags:
         values.pop("rollout_hosts", None)  # settings of a run are looked at here; its cluster is not asked
     changed = ", ".join(sorted(name.upper() for name in flags))
     line = f"Settings are those of the run in {directory} (its {file.name})"
-    run = load_values(values | {**flags, "run_directory": directory}, str(file))
+    run = load_values(values | {**flags, "run_directory": given.config.run_directory}, str(file))
     sources = dict.fromkeys(values, "run") | dict.fromkeys(flags, "flag")
     return Settings(run, sources, (f"{line}{f', but for {changed}' if changed else ''}.",), is_complete=True)
 
@@ -94,24 +95,24 @@ def require_own_hosts(run: Config, given: Config, directory: Path) -> None:
     )
 
 
-def values_of_a_run(directory: Path) -> dict[str, Any]:
+def values_of_a_run(directory: RunDirectory) -> dict[str, Any]:
     """Return the settings in a run directory's config.json; none where there is no such file.
 
     Raises:
         UserError: the file is damaged.
     """
-    return dict(read_config(directory).get("values", {}))
+    return dict(read_config(directory)["values"])
 
 
-def read_config(directory: Path) -> dict[str, Any]:
-    """Return the content of a run directory's config.json; nothing where there is no such file.
+def read_config(directory: RunDirectory) -> dict[str, Any]:
+    """Return values, sources and resumes in a run directory's config.json; none where there is no such file.
 
     Raises:
         UserError: the file is damaged.
     """
-    file = RunDirectory(directory).config
+    file = directory.config
     if not file.is_file():
-        return {}
+        return {"values": {}, "sources": {}, "resumed": []}
     try:
         content = read_json(file, SETTINGS)
         more = {"sources": content.get("sources", {}), "resumed": content.get("resumed", [])}
@@ -120,23 +121,21 @@ def read_config(directory: Path) -> dict[str, Any]:
         raise UserError(f"{file} is damaged; name another --run-directory, or remove the file.") from None
 
 
-def resumes_of(config: Config, directory: Path, iteration: int) -> list[dict[str, Any]]:
+def resumes_of(config: Config, earlier: Mapping[str, Any], iteration: int) -> list[dict[str, Any]]:
     """Return the resumes of a run that changed what it learns, with one after so many iterations.
 
-    Each has the iterations that were done (``after_iteration``) and the earlier values (``before``); config.json still
-    has them.
+    Each has the iterations that were done (``after_iteration``) and the earlier values (``before``), those of the
+    run's earlier config.json.
     """
-    content = read_config(directory)
-    values, left_out = content.get("values", {}), (*_NOT_LEARNED, "run_directory")
-    now = config.model_dump(mode="json")
-    before = {n: v for n, v in values.items() if n in now and n not in left_out and now[n] != v}
+    left_out, now = (*_NOT_LEARNED, "run_directory"), config.model_dump(mode="json")
+    before = {n: v for n, v in earlier["values"].items() if n in now and n not in left_out and now[n] != v}
     changed = [{"after_iteration": iteration, "before": before}] if before else []
-    return [*content.get("resumed", []), *changed]
+    return [*earlier["resumed"], *changed]
 
 
-def changed_settings(settings: Settings, directory: Path) -> list[str]:
-    """Return lines about the settings that a resume changes; config.json still has the earlier ones."""
-    before, sources = values_of_a_run(directory), settings.sources
+def changed_settings(settings: Settings, before: Mapping[str, Any]) -> list[str]:
+    """Return lines about the settings that a resume changes; ``before`` are the run's earlier values."""
+    sources = settings.sources
     changes = {
         name: f"{name.upper()} {value!r} by {_ORIGINS.get(sources.get(name, ''), 'flag')}, {before[name]!r} in the run"
         for name, value in settings.config.model_dump().items()

@@ -117,14 +117,10 @@ def set_up(settings: Settings, loaded: LoadedSimulator, extensions: Extensions =
     return Setup(settings, loaded, spec, _rollout_size(settings.config, loaded.simulator, spec), extensions)
 
 
-def most_samples(config: Config, simulator: Simulator) -> int:
+def most_samples(spec: PolicySpec) -> int:
     """Return the most environment steps of a rollout whose size nobody named, by the memory that they take."""
-    spec = policy_spec(config, simulator)
-    return max(LARGEST_ROLLOUT // (2 * _bytes_of_a_step(spec)), _FEWEST_STEPS)
-
-
-def _bytes_of_a_step(spec: PolicySpec) -> int:
-    return -(-trajectory_bytes(spec, 1_000) // 1_000)
+    bytes_of_a_step = -(-trajectory_bytes(spec, 1_000) // 1_000)
+    return max(LARGEST_ROLLOUT // (2 * bytes_of_a_step), _FEWEST_STEPS)
 
 
 def policy_spec(config: Config, simulator: Simulator) -> PolicySpec:
@@ -153,7 +149,7 @@ def _rollout_size(config: Config, simulator: Simulator, spec: PolicySpec) -> Rol
     elif steps:
         instances, reason = 1, f"{steps:,} steps an iteration"
     else:
-        usual = min(_USUAL_SAMPLES, most_samples(config, simulator))
+        usual = min(_USUAL_SAMPLES, most_samples(spec))
         instances = min(max(round(usual / expected), 1), MOST_INSTANCES)
         reason = f"{instances * expected:,} steps an iteration, about {expected:,} each"
     instances = whole_groups(instances, group)
@@ -214,7 +210,7 @@ def _growing_size(config: Config, simulator: Simulator, spec: PolicySpec, group_
     instances = max(whole_groups(streams, group_size), _FEWEST_GROUPS * group_size if group_size > 1 else 1)
     unit = max(simulator.expected_steps or simulator.max_steps, least) if simulator.compiled else least
     first = max(_FIRST_STEPS // instances, _FEWEST_STEPS) * instances
-    usual = min(_USUAL_SAMPLES, most_samples(config, simulator))
+    usual = min(_USUAL_SAMPLES, most_samples(spec))
     steps = max(min(usual, config.training_episodes * unit // LARGEST_SHARE), first) // instances
     reason = "parts of an episode each, as rollouts grow"
     memory = _memory(spec, instances, steps, steps, simulator)

@@ -27,7 +27,7 @@ def with_untrained(trained: TrainedPolicy, directory: Path, simulator: Simulator
         simulator: simulator that is played.
     """
     try:
-        values = values_of_a_run(run_directory_of(directory).path)
+        values = values_of_a_run(run_directory_of(directory))
         config = load_values(values, "config.json")
     except UserError:  # damaged, or of another version
         return trained

@@ -9,7 +9,6 @@ import numpy as np
 
 from longstride.errors import UserError
 from longstride.policies.compiled.forward import align_params
-from longstride.policies.parameter_layout import layout_of
 from longstride.policies.spec import PolicySpec
 from longstride.policies.spec_json import spec_from_json
 from longstride.text import Say
@@ -42,7 +41,7 @@ def trained_policy(tensors: Mapping[str, Any], metadata: Mapping[str, Any]) -> T
     """
     try:
         spec = spec_from_json(metadata["policy"])
-        layout = layout_of(spec)
+        layout = spec.layout
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
         raise UserError("The checkpoint is damaged: it does not describe its policy.") from None
     params = np.zeros(layout.actor_size, np.float32)

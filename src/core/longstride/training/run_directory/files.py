@@ -15,9 +15,19 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     Raises:
         UserError: it cannot be written.
     """
+    write_or_refuse(path, (json_text(content, indent=1) + "\n").encode(), makes_folder=True)
+
+
+def write_or_refuse(path: Path, content: bytes, makes_folder: bool = False) -> None:
+    """Replace a file as :func:`write_atomically` does.
+
+    Raises:
+        UserError: it cannot be written.
+    """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, (json_text(content, indent=1) + "\n").encode())
+        if makes_folder:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, content)
     except OSError as error:
         raise UserError(f"Cannot write {path}: {error.strerror}.") from None
 

@@ -15,21 +15,12 @@ from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.lock import RunLock
 from longstride.training.run_directory.read_json import read_json
 
+_RUN = RunDirectory("")
 _FILES = (
-    *("config.json", "plan.json", "scenario.json", "fidelity.json", "fidelity.md", "refused_rows.csv"),
-    *(
-        "metrics.jsonl",
-        "messages.log",
-        "learning_curve.png",
-        "report.html",
-        "comparison.html",
-        "evaluation.json",
-        "acting.json",
-        "evaluation-*-episodes.json",
-        "whatif.json",
-        "backtest.json",
-        "backtest.md",
-    ),
+    *map(str, (_RUN.config, _RUN.plan, _RUN.scenario, _RUN.fidelity, _RUN.fidelity_report, _RUN.refused_rows)),
+    *map(str, (_RUN.metrics, _RUN.messages, _RUN.learning_curve, _RUN.report, _RUN.comparison, _RUN.evaluation)),
+    *map(str, (_RUN.acting, _RUN.whatif, _RUN.backtest, _RUN.backtest_report)),
+    "evaluation-*-episodes.json",
     *("checkpoints/last/iteration-*.json", "checkpoints/last/iteration-*.safetensors"),
     *("checkpoints/best/iteration-*.json", "checkpoints/best/iteration-*.safetensors"),
     "tensorboard/events.out.tfevents.*",

@@ -3,7 +3,8 @@
 from itertools import pairwise
 
 from longstride.policies.compiled.network import Network
-from longstride.policies.spec import Family, Matrices, PolicySpec
+from longstride.policies.parameter_layout import Matrices
+from longstride.policies.spec import Family, PolicySpec
 
 
 def matrices(spec: PolicySpec, hidden: tuple[int, ...]) -> Matrices:

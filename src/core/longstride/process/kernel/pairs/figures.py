@@ -19,7 +19,6 @@ from longstride.process.kernel.policy_prior import (
     fixed_figures,
 )
 from longstride.process.kernel.record_sizes import Sizes
-from longstride.process.scenario.nodes import TASK
 from longstride.process.scenario.routing import Routing
 
 SLOWER_THAN_FASTEST, SLOWER_THAN_OWN, WORK_AHEAD, SLACK, NEGATIVE_SLACK, BEHIND, IS_POSTPONE = range(7)
@@ -93,8 +92,7 @@ def expected_actions(p: Parameters, sizes: Sizes, routing: Routing, on_duty: flo
     """
     activities, resources = len(p.activity_pairs) - 1, len(p.on_duty_at_start)
     counts = np.bincount(p.pair_activity, minlength=activities)
-    visits, tasks = routing.expected_visits(), np.array(routing.kind) == TASK
-    each = np.bincount(np.array(routing.target)[tasks], visits[tasks], activities)
+    each = routing.visits_by_activity(activities)
     time_on_duty = p.horizon * resources * max(on_duty, 1e-9)
     fastest = np.full(activities, np.inf)
     np.minimum.at(fastest, p.pair_activity, p.pair_mean)
