@@ -1,18 +1,17 @@
 """Builds a process simulator with its hooks from options or from a checkpoint."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from longstride.config import LOG_LIMITS, PROCESS_OPTIONS, Config, validated
 from longstride.errors import UserError, suggestion
 from longstride.process.choose_prior import AUTO, prior_of
 from longstride.process.event_logs.event_log import EventLog, read_event_log
+from longstride.process.event_logs.log_columns import LogColumns
 from longstride.process.event_logs.reading.attributes import read_attributes
 from longstride.process.event_logs.reading.limits import LogLimits
 from longstride.process.event_logs.reading.options import LogReading, parse_log_columns
@@ -24,7 +23,7 @@ from longstride.process.mining.classes.choose import with_classes
 from longstride.process.mining.data_warnings import data_warnings, too_many_activities
 from longstride.process.mining.delays.service_order import with_column
 from longstride.process.mining.mine_scenario import mine_scenario
-from longstride.process.read_aims import ReadColumn, allowances, with_aims
+from longstride.process.read_aims import require_classes, with_aims
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.scenario_file import load_scenario, parse_scenario
 from longstride.process.simulator import ProcessSimulator
@@ -89,7 +88,7 @@ def make_process(
         policy_prior: prior of an untrained policy; ``"auto"`` to let a run choose.
         due: due dates, such as ``"5 days"`` or ``"column NAME"`` of the log; see :mod:`longstride.process.read_aims`
             for this and the next two.
-        cost: costs, such as ``"40"``.
+        cost: costs, such as ``"40"``, a CSV file or ``"column NAME"`` of the log.
         target: a promise, such as ``"95% within 10 days"``.
         main_metric: metric that chooses the best policy; empty for that of the objective.
         class_weights: how often a case of a class counts, such as ``"gold=3"``.
@@ -104,18 +103,20 @@ def make_process(
     reading = log_reading(log_options)
     if policy_prior not in (AUTO, *PRIORS):
         raise UserError(f"policy_prior is {policy_prior!r}; expected {', '.join((AUTO, *PRIORS))}.")
-    read_column: ReadColumn | None = None
+    columns: LogColumns | None = None
     if classes and not event_log:
         raise UserError(f"CLASSES is {classes!r}, but there is no EVENT_LOG with columns; name one.")
     if not event_log:
         made, origin = find_scenario(scenario), Origin(scenario_file=scenario)
     else:
         made, origin = _mine(Path(event_log), log_columns, log_arrivals, reading, classes, say)
-        read_column = partial(_read_column, origin.log, Path(event_log), log_columns, reading, made.classes)
+        assert origin.log is not None  # it has just been mined
+        named = parse_log_columns(log_columns) if log_columns else {}
+        require_classes(made, classes, due, class_weights)
+        columns = LogColumns(origin.log, Path(event_log), named, reading, origin.notes)
     if event_log or log_tolerance != _TOLERANCE:  # else a file keeps its own
         made = with_tolerance(made, log_tolerance)
-    of_log = {*origin.log.resources, *origin.log.activities} if origin.log else ()
-    made = with_aims(made, due, cost, target, main_metric, class_weights, batch_start, read_column, of_log)
+    made = with_aims(made, due, cost, target, main_metric, class_weights, batch_start, columns)
     return with_hooks(made, RULE if policy_prior == AUTO else policy_prior, origin, is_open=policy_prior == AUTO)
 
 
@@ -173,20 +174,6 @@ def with_hooks(
     simulator = ProcessSimulator(scenario, prior)
     simulator.hooks = ProcessHooks(simulator, origin or Origin(), is_open)
     return simulator
-
-
-def _read_column(
-    log: EventLog | None, path: Path, columns: str, reading: LogReading, classes: Sequence[str], name: str
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the allowances in a column of an event log, in hours; ``log`` is its content without that column."""
-    assert log is not None  # it has just been mined
-    times = parse_log_columns(columns) if columns else {}
-    due = read_event_log(path, times | {"start": name, "end": name}, reading)
-    if log.classes is None:
-        return allowances(log, due, {})
-    number = {name: c for c, name in enumerate(classes)}
-    of = [number.get(log.classes.names[c], -1) for c in log.classes.of_case.tolist()]
-    return allowances(log, due, dict(zip(log.cases, of, strict=True)))
 
 
 def read_classified_log(path: Path, columns: str, reading: LogReading, classes: str) -> EventLog:
