@@ -30,8 +30,10 @@ def test_costs_come_from_a_file(tmp_path):
 def test_the_cost_of_an_activity_is_that_of_its_parts_unless_they_have_their_own(tmp_path):
     parts = ["A · first aid", "A · plain", "A · plain · x", "B"]
     flows = [{"name": n, "p": 0.5, "flow": {"task": f"A · {n}"}} for n in ("first aid", "plain")]
-    flow = {"classes": [*flows[:1], {**flows[1], "flow": {"seq": ["A · plain", "B", "A · plain · x"]}}]}
-    made = scenario(activities=parts, service=[service(a, "day", "constant", mean=1.0) for a in parts], flow=flow)
+    flow = {"classes": [*flows[:1], {**flows[1], "flow": {"seq": [{"task": name} for name in parts[1:]]}}]}
+    made = scenario(
+        activities=parts, resources=["day"], service=[service(a, "day", "constant", mean=1.0) for a in parts], flow=flow
+    )
     file = tmp_path / "costs.csv"
     file.write_text("name,cost\nA · plain,3\nA,7\n", encoding="utf-8")
     assert with_aims(made, cost=str(file)).aims.costs == Costs(per_task={"A · first aid": 7.0, "A · plain": 3.0})
