@@ -1,15 +1,17 @@
 """Two classes of cases with due dates: the optimum by dynamic programming, and policies trained with the defaults.
 
-Nine cases arrive at known times, each gold or plain at random. One person serves them; times are constant. The weighted
-tardiness is minimised. Dynamic programming takes the mean over the classes of the cases to come, knows when they come,
-and may wait for them; policies do not know it. Of two cases of a class the older one goes first, which an exchange of
-the two shows to be optimal. Values are exact: each of the 512 sequences of classes is played and weighted by its
-probability.
+Nine cases arrive at known times, each gold or plain at random. One person serves them; times are constant. The
+weighted tardiness or, with ``--objective late``, the weight of late cases is minimised. Dynamic programming takes the
+mean over the classes of the cases to come, knows when they come, and may wait for them; policies do not know it. So a
+second optimum works whenever a case waits. Of two cases of a class the older one goes first, as in the simulator. For
+tardiness an exchange of the two shows that to be optimal. For late cases it is not, because a newer case may still be
+in time, so the optimum in any order is printed, too. Values are exact: each of the 512 sequences of classes is played
+and weighted by its probability.
 
 Instances: ``nine`` has been looked at while the rule ``atc`` was made; in ``equal`` EDD is optimal; seeds draw others.
 
-Usage: python research/processes/promised_classes.py FOLDER [--instances nine equal 1 2 3] [--steps N] [--seed N]
-    [--prior fifo]
+Usage: python research/processes/promised_classes.py FOLDER [--objective late] [--instances nine equal 1 2 3]
+    [--steps N] [--seed N] [--prior fifo]
 """
 
 import argparse
@@ -34,6 +36,9 @@ from longstride.training.evaluation.trained_policy import load_arrays, policy_fo
 
 GOLD, HORIZON, NAMES = 0.4, 60.0, ("gold", "plain")
 """Probability of a gold case, end of an episode, classes."""
+
+TARDINESS, LATE = "tardiness", "late"
+"""Objectives."""
 
 Queue = tuple[int, ...]
 
@@ -62,8 +67,8 @@ def instance(name: str) -> Instance:
     return Instance(arrivals, service, allowances, (float(np.round(draw.uniform(1.0, 4.0))), 1.0))
 
 
-def scenario(of: Instance) -> dict[str, object]:
-    """Return the scenario as JSON values."""
+def scenario(of: Instance, objective: str = TARDINESS) -> dict[str, object]:
+    """Return the scenario as JSON values; ``objective`` is a quantity."""
     return {
         "schema": "resource-allocation-scenario/1",
         "name": "promised_classes",
@@ -82,28 +87,36 @@ def scenario(of: Instance) -> dict[str, object]:
             ]
         },
         "aims": {
-            "objective": {"tardiness": 1.0},
+            "objective": {objective: 1.0},
             "class_weights": {"gold": of.weights[0]},
             "due": {"by_class": {name: {"after": of.allowances[c]} for c, name in enumerate(NAMES)}},
         },
     }
 
 
-def optimum(of: Instance) -> float:
-    """Return the least mean weighted tardiness of a case."""
+def optimum(of: Instance, objective: str = TARDINESS, waits: bool = True, any_order: bool = False) -> float:
+    """Return the least mean weighted tardiness of a case, or the least mean weight of late cases.
+
+    ``waits`` lets the person wait for a case to come while others wait for her; ``any_order`` lets a newer case of a
+    class go first.
+    """
     cases = len(of.arrivals)
+
+    def cost(c: int, arrival: float, end: float) -> float:
+        """Return the cost of a case of a class that ends at a time."""
+        beyond = end - arrival - of.allowances[c]
+        return of.weights[c] * (float(beyond > 1e-9) if objective == LATE else max(beyond, 0.0))
 
     @cache
     def value(now: float, arrived: int, queues: tuple[Queue, Queue]) -> float:
-        """Return the least expected tardiness from now on; the person is free, ``queues`` have the waiting cases."""
+        """Return the least expected cost from now on; the person is free, ``queues`` have the waiting cases."""
         choices = []
         for c, queue in enumerate(queues):
-            if queue:
-                end = now + of.times[c]
-                late = of.weights[c] * max(end - of.arrivals[queue[0]] - of.allowances[c], 0.0)
-                left = (queue[1:], queues[1]) if c == 0 else (queues[0], queue[1:])
-                choices.append(late + after(end, arrived, left))
-        if arrived < cases:
+            for place in range(len(queue) if any_order else min(len(queue), 1)):
+                end, rest = now + of.times[c], queue[:place] + queue[place + 1 :]
+                left = (rest, queues[1]) if c == 0 else (queues[0], rest)
+                choices.append(cost(c, of.arrivals[queue[place]], end) + after(end, arrived, left))
+        if arrived < cases and (waits or not any(queues)):
             choices.append(after(of.arrivals[arrived], arrived, queues))
         return min(choices, default=0.0)
 
@@ -179,7 +192,7 @@ def train(folder: Path, of: Instance, options: argparse.Namespace) -> Path:
     """Train a policy and return the run directory."""
     folder.mkdir(parents=True, exist_ok=True)
     file, run = folder / "scenario.json", folder / "run"
-    file.write_text(json.dumps(scenario(of)), encoding="utf-8")
+    file.write_text(json.dumps(scenario(of, options.objective)), encoding="utf-8")
     command = [sys.executable, "-m", "longstride", "--mode", "train", "--scenario", str(file), "--seed"]
     command += [str(options.seed), "--total-steps", str(options.steps), "--policy-prior", options.prior]
     subprocess.run([*command, "--run-directory", str(run)], check=True, capture_output=True)
@@ -194,14 +207,18 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=400_000, help="steps of each training")
     parser.add_argument("--seed", type=int, default=0, help="seed of the trainings")
     parser.add_argument("--prior", default="auto", help="POLICY_PRIOR: how the policy begins")
+    parser.add_argument("--objective", choices=[TARDINESS, LATE], default=TARDINESS, help="what is minimised")
     given = parser.parse_args()
     for name in given.instances:
         of = instance(name)
-        least = optimum(of)
-        print(f"{name}: optimum {least:.4f}", flush=True)
-        run = train(given.folder / f"{name}-{given.prior}-{given.seed}", of, given)
+        least, busy = (optimum(of, given.objective, waits) for waits in (True, False))
+        print(f"{name}: optimum {least:.4f}, without waiting for cases to come {busy:.4f}", flush=True)
+        if given.objective == LATE:
+            print(f"  in any order within a class: {optimum(of, LATE, any_order=True):.4f}", flush=True)
+        run = train(given.folder / f"{given.objective}-{name}-{given.prior}-{given.seed}", of, given)
         for policy, value in values_of(run).items():
-            print(f"  {policy}: {value:.4f} ({100.0 * (value / least - 1.0):+.2f} %)", flush=True)
+            above = (f"{100.0 * (value / best - 1.0):+.2f} %" for best in (least, busy))
+            print(f"  {policy}: {value:.4f} ({', without waiting '.join(above)})", flush=True)
 
 
 if __name__ == "__main__":

@@ -14,10 +14,13 @@ from longstride.api.checkpoint_simulator import simulator_of
 from longstride.cli import main
 from longstride.errors import UserError
 from longstride.process.changes.apply import apply_changes
+from longstride.process.event_logs.event_log import read_event_log
+from longstride.process.event_logs.log_columns import LogColumns
+from longstride.process.event_logs.reading.options import LogReading
 from longstride.process.kernel.aims.arrays import pair_prices
 from longstride.process.load import from_source, make_process
 from longstride.process.promise import DualAscent, aims_sentences, promise_sentences, share_within
-from longstride.process.read_aims import AimSettings, with_aims
+from longstride.process.read_aims import AimSettings, require_classes, with_aims
 from longstride.process.scenario.aims import Costs, Due, Target
 from longstride.process.scenario_file import parse_scenario, scenario_content
 from longstride.process.simulator import ProcessSimulator
@@ -51,8 +54,17 @@ UNITS = "units are minutes, hours, days, weeks."
         ({"cost": "-1"}, "COST is -1; expected an amount, 0 or more, or a CSV file."),
         (
             {"main_metric": "cost_per_case"},
-            "test: The main metric 'cost_per_case' is none that this process minimises; there are mean_cycle_time, "
+            "test: The main metric is cost_per_case, but the process has no costs; --cost 40 pays each person 40 an "
+            "hour.",
+        ),
+        (
+            {"main_metric": "cost"},
+            "test: The main metric 'cost' is none that this process minimises; there are mean_cycle_time, "
             "median_cycle_time, p90_cycle_time, p95_cycle_time.",
+        ),
+        (
+            {"cost": "column rate"},
+            "COST is 'column rate', but there is no EVENT_LOG with columns; name one, or write an amount.",
         ),
     ],
 )
@@ -77,53 +89,37 @@ def test_objectives_that_cannot_be_are_refused(objective, sentence):
     assert sentence in str(error.value)
 
 
-def test_costs_come_from_a_file(tmp_path):
-    file = tmp_path / "costs.csv"
-    file.write_text("name,cost\nday,55\nB,7.5\n")
-    made = with_aims(with_aims(office(), AimSettings(cost="30")), AimSettings(cost=str(file)))
-    assert made.aims.costs == Costs(everyone=30.0, per_hour={"day": 55.0}, per_task={"B": 7.5})
-    file.write_text("name,cost\neveryone,12\nday,55\n")
-    assert with_aims(office(), AimSettings(cost=str(file))).aims.costs == Costs(everyone=12.0, per_hour={"day": 55.0})
-    file.write_text("name,cost\nday,55\nnigth,7.5\n")
-    with pytest.raises(UserError) as error:
-        with_aims(office(), AimSettings(cost=str(file)))
-    assert str(error.value) == (
-        f"{file}, line 3: 'nigth' is neither a person nor an activity of the process; did you mean night?"
-    )
-    file.write_text("person;cost\nday;55\n")
-    with pytest.raises(UserError, match="line 2: expected the columns name and cost"):
-        with_aims(office(), AimSettings(cost=str(file)))
+def test_classes_that_auto_does_not_find_are_named_by_their_column():
+    for due, weights, named in (("gold=1 day, other=2 days", "", "DUE"), ("1 day", "gold=3", "CLASS_WEIGHTS")):
+        with pytest.raises(UserError, match=f"{named} names a class, but CLASSES = 'auto' has found no column"):
+            require_classes(office(), "auto", AimSettings(due=due, class_weights=weights))
+    require_classes(office(), "auto", AimSettings(due="1 day"))
+    require_classes(office(), "", AimSettings(due="gold=1 day"))
 
 
-def test_costs_may_name_people_whom_mining_leaves_out(tmp_path):
-    hours = [f"2026-03-0{day}T{hour:02}" for day in range(2, 7) for hour in range(9, 17)]
-    rows = [f"{case},A,Ann,{hour}:00,{hour}:30" for case, hour in enumerate(hours)]
-    log, costs = tmp_path / "log.csv", tmp_path / "costs.csv"
-    rare = "rare,A,Rare,2026-03-04T16:00,2026-03-04T16:30"
-    log.write_text("\n".join(["case,activity,resource,start,end", *rows, rare]))
-    costs.write_text("name,cost\neveryone,20\nAnn,30\nRare,90\n")
-    made = make_process(event_log=str(log), cost=str(costs)).scenario
-    assert made.resources == ["Ann"]
-    assert made.aims.costs == Costs(everyone=20.0, per_hour={"Ann": 30.0})
-    costs.write_text("name,cost\nRaer,90\n")
-    with pytest.raises(UserError, match="'Raer' is neither a person nor an activity of the process"):
-        make_process(event_log=str(log), cost=str(costs))
+def test_due_dates_of_replayed_cases_without_one_are_the_median_of_the_others(tmp_path):
+    made, file = replayed_log(tmp_path, [5, None, 20, 7]), tmp_path / "log.csv"
+    columns = LogColumns(read_event_log(file), file, {}, LogReading())
+    promised = AimSettings(due="column promised")
+    assert with_aims(made, promised, columns).aims.due == Due(each=[300.0, 420.0, 1200.0, 420.0])
+    assert columns.notes == [
+        "1 of 4 cases has no due date in 'promised': these get the median allowance of the others."
+    ]
+    weekly = with_aims(office(), promised, columns).aims.due
+    assert weekly is not None
+    assert weekly.quantiles == pytest.approx(list(np.quantile([300.0, 1200.0, 420.0], np.linspace(0, 1, 41))))
 
 
-@pytest.mark.parametrize("text", ["name;cost\nday;55,5\n", "\ufeffname\tcost\nday\t55.5\n", 'name,cost\n"day",55.5\n'])
-def test_costs_of_spreadsheets_are_read(tmp_path, text):
-    file = tmp_path / "costs.csv"
-    file.write_text(text, encoding="utf-8")
-    assert with_aims(office(), AimSettings(cost=str(file))).aims.costs == Costs(per_hour={"day": 55.5})
-
-
-@pytest.mark.parametrize("amount", ["nan", "inf", "-3", "many", ""])
-@pytest.mark.parametrize("name", ["everyone", "day", "B"])
-def test_a_cost_that_is_no_amount_is_refused(tmp_path, name, amount):
-    file = tmp_path / "costs.csv"
-    file.write_text(f"name,cost\n{name},{amount}\n")
-    with pytest.raises(UserError, match=f"line 2: the cost is {amount!r}; expected an amount, 0 or more"):
-        with_aims(office(), AimSettings(cost=str(file)))
+def replayed_log(folder, allowances):
+    """Write log.csv, a case each hour with an allowance in hours, and return a scenario that replays its arrivals."""
+    rows = ["case_id,activity,resource,start_time,end_time,promised"]
+    for case, hours in enumerate(allowances):
+        begin = np.datetime64("2024-03-04T08:00") + np.timedelta64(case, "h")
+        promised = "" if hours is None else begin + np.timedelta64(hours, "h")
+        rows.append(f"c{case},A,X,{begin},{begin + np.timedelta64(10, 'm')},{promised}")
+    (folder / "log.csv").write_text("\n".join(rows) + "\n")
+    arrivals = {"process": "replay", "times": [60.0 * case for case in range(len(allowances))]}
+    return parse_scenario({**scenario_content(office()), "arrivals": arrivals}, "test")
 
 
 def test_a_time_without_end_is_refused():

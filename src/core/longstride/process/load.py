@@ -1,17 +1,16 @@
 """Builds a process simulator with its hooks from options or from a checkpoint."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from longstride.config import validated
 from longstride.errors import UserError, suggestion
 from longstride.process.choose_prior import AUTO, prior_of
 from longstride.process.event_logs.event_log import EventLog, read_event_log
+from longstride.process.event_logs.log_columns import LogColumns
 from longstride.process.event_logs.reading.attributes import read_attributes
 from longstride.process.fidelity.base import logged_figures
 from longstride.process.hooks import Origin, with_hooks
@@ -22,7 +21,7 @@ from longstride.process.mining.data_warnings import data_warnings, too_many_acti
 from longstride.process.mining.delays.service_order import with_column
 from longstride.process.mining.mine_scenario import mine_scenario
 from longstride.process.options import TOLERANCE, ProcessOptions, process_options
-from longstride.process.read_aims import ReadColumn, allowances, with_aims
+from longstride.process.read_aims import require_classes, with_aims
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.scenario_file import load_scenario, parse_scenario
 from longstride.process.simulator import ProcessSimulator
@@ -65,18 +64,19 @@ def make_process(*, say: Say | None = None, **given: Any) -> ProcessSimulator:
         UserError: an option is unknown, or a file cannot be used.
     """
     options = process_options(given)
-    read_column: ReadColumn | None = None
+    columns: LogColumns | None = None
     if options.classes and not options.event_log:
         raise UserError(f"CLASSES is {options.classes!r}, but there is no EVENT_LOG with columns; name one.")
     if not options.event_log:
         made, origin = find_scenario(options.scenario), Origin(scenario_file=options.scenario)
     else:
         made, origin = _mine(options, say)
-        read_column = partial(_read_column, origin.log, options, made.classes)
+        assert origin.log is not None  # it has just been mined
+        require_classes(made, options.classes, options.aims)
+        columns = LogColumns(origin.log, Path(options.event_log), options.columns, options.reading, origin.notes)
     if options.event_log or options.log_tolerance != TOLERANCE:  # else a file keeps its own
         made = with_tolerance(made, options.log_tolerance)
-    of_log = {*origin.log.resources, *origin.log.activities} if origin.log else ()
-    made = with_aims(made, options.aims, read_column, of_log)
+    made = with_aims(made, options.aims, columns)
     is_open = options.policy_prior == AUTO
     return with_hooks(made, RULE if is_open else options.policy_prior, origin, is_open)
 
@@ -104,19 +104,6 @@ def with_tolerance(scenario: Scenario, tolerance: float | None) -> Scenario:
     if scenario.logged is None or tolerance is None:
         return scenario
     return scenario.model_copy(update={"logged": scenario.logged.model_copy(update={"tolerance": tolerance})})
-
-
-def _read_column(
-    log: EventLog | None, options: ProcessOptions, classes: Sequence[str], name: str
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the allowances in a column of an event log, in hours; ``log`` is its content without that column."""
-    assert log is not None  # it has just been mined
-    due = read_event_log(Path(options.event_log), options.columns | {"start": name, "end": name}, options.reading)
-    if log.classes is None:
-        return allowances(log, due, {})
-    number = {name: c for c, name in enumerate(classes)}
-    of = [number.get(log.classes.names[c], -1) for c in log.classes.of_case.tolist()]
-    return allowances(log, due, dict(zip(log.cases, of, strict=True)))
 
 
 def read_classified_log(options: ProcessOptions) -> EventLog:

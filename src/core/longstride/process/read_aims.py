@@ -1,39 +1,30 @@
 """Reads what settings say about a process: ``5 days``, ``40``, ``95% within 10 days``, who begins batches."""
 
-import csv
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from longstride.errors import UserError, reason, suggestion
-from longstride.process.event_logs.event_log import EventLog
+from longstride.errors import UserError
+from longstride.process.event_logs.log_columns import LogColumns
 from longstride.process.kernel.aims.arrays import length_of_hour
-from longstride.process.scenario.aims import Costs, Due, Target
+from longstride.process.mining.classes.choose import AUTO
+from longstride.process.read_costs import COLUMN, costs_of
+from longstride.process.scenario.aims import Due, Target
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.scenario_file import parse_scenario, scenario_content
+from longstride.text import agreeing
 
 _HOURS = {"minute": 1 / 60, "hour": 1.0, "day": 24.0, "week": 168.0}
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*?)s?(?:\s+after\s+(?:its\s+)?arrival)?", re.IGNORECASE)
 _TARGET = re.compile(r"(\d+(?:\.\d+)?)\s*%\s+within\s+(.+)", re.IGNORECASE)
-_COLUMN = re.compile(r"column\s+(.+)", re.IGNORECASE)
-EVERYONE = "everyone"
-"""Name in a file of costs for people without a row of their own."""
-
 OTHER = "other"
 """Name in a list of due dates or weights for the classes that it does not name."""
 
 _QUANTILES = 41
 """Quantiles that describe the allowances of a log's cases."""
-
-
-ReadColumn = Callable[[str], tuple[np.ndarray, np.ndarray]]
-"""Returns the allowances in a column of a log, float64[*] in hours, and the class of each of these cases, int64[*]."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +33,7 @@ class AimSettings:
 
     Attributes:
         due: ``5 days``, ``column NAME``, or ``gold=1 day, other=5 days`` for classes of cases.
-        cost: an amount for an hour of each person, or a CSV file.
+        cost: an amount for an hour of each person, a CSV file, or ``column NAME``.
         target: ``95% within 10 days``.
         main_metric: name of the metric that chooses the best policy.
         class_weights: ``gold=3``, how often a case of a class counts.
@@ -57,18 +48,13 @@ class AimSettings:
     batch_start: str = ""
 
 
-def with_aims(
-    scenario: Scenario, aims: AimSettings, read_column: ReadColumn | None = None, of_log: Collection[str] = ()
-) -> Scenario:
+def with_aims(scenario: Scenario, aims: AimSettings, log: LogColumns | None = None) -> Scenario:
     """Return a scenario with the aims and the start of batches that settings name; what is empty stays as it is.
 
     Args:
         scenario: scenario to change.
         aims: texts of the settings.
-        read_column: returns the allowances in a column of the event log, hours, in the order of its cases' first
-            starts, and the classes of these cases; None without a log.
-        of_log: names of the log's people and activities, whose costs may stand in a file although mining has left
-            them out.
+        log: columns of the event log; None without a log.
 
     Raises:
         UserError: a text is something else, or does not fit the scenario.
@@ -77,9 +63,9 @@ def with_aims(
     if aims.batch_start:
         scenario = with_batch_start(scenario, aims.batch_start)
     if aims.due:
-        given["due"] = _due(scenario, aims.due, read_column)
+        given["due"] = _due(scenario, aims.due, log)
     if aims.cost:
-        given["costs"] = _costs(scenario, aims.cost, of_log)
+        given["costs"] = costs_of(scenario, aims.cost, log)
     if aims.target:
         given["target"] = _target(scenario, aims.target)
     if aims.main_metric:
@@ -87,6 +73,20 @@ def with_aims(
     if aims.class_weights:
         given["class_weights"] = _weights(scenario, aims.class_weights)
     return changed(scenario, given) if given else scenario
+
+
+def require_classes(scenario: Scenario, classes: str, aims: AimSettings) -> None:
+    """Refuse due dates and weights of classes if ``auto`` has found no class.
+
+    Raises:
+        UserError: it has found none; the sentence says how to choose a column.
+    """
+    named = "CLASS_WEIGHTS" if aims.class_weights else "DUE" if "=" in aims.due else ""
+    if named and classes == AUTO and not scenario.classes:
+        raise UserError(
+            f"{named} names a class, but CLASSES = 'auto' has found no column on which routing or times depend in "
+            "held-out cases; name the column, such as --classes segment."
+        )
 
 
 def with_batch_start(scenario: Scenario, start: str) -> Scenario:
@@ -110,41 +110,39 @@ def changed(scenario: Scenario, aims: dict[str, Any]) -> Scenario:
     return parse_scenario(content, scenario.name)
 
 
-def allowances(
-    log: EventLog, due: EventLog, classes: Mapping[str, int] = MappingProxyType({})
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return float64[cases], hours from the first start of each case to its due date, by first start, and int64[cases].
-
-    The second are the cases' classes, 0 without any. ``due`` is the same log, read with the column of due dates in
-    place of the times; the latest of a case counts. ``classes`` is case -> number of its class.
-    """
-    ends = dict(zip(due.cases, due.case_times()[1] + due.monday.timestamp(), strict=True))
-    first = log.case_times()[0]
-    order = np.argsort(first, kind="stable")
-    dates = np.array([ends.get(log.cases[i], math.nan) for i in order])
-    hours = (dates - log.monday.timestamp() - first[order]) / 3600.0
-    of = np.array([classes.get(log.cases[i], 0) for i in order], np.int64)
-    has_date = np.isfinite(hours)
-    return np.asarray(hours[has_date]), of[has_date]
-
-
-def _due(scenario: Scenario, text: str, read_column: ReadColumn | None) -> Due:
-    column = _COLUMN.fullmatch(text.strip())
+def _due(scenario: Scenario, text: str, log: LogColumns | None) -> Due:
+    column = COLUMN.fullmatch(text.strip())
     if column is None and "=" in text:
         expected = "'1 day' for each class"
         own = {name: Due(after=_time(scenario, time, "DUE", expected)) for name, time in _by_class(text, "DUE")}
         return _of_classes(scenario, own)
     if column is None:
         return Due(after=_time(scenario, text, "DUE", "'5 days' or 'column NAME'"))
-    if read_column is None:
+    if log is None:
         raise UserError(f"DUE is {text!r}, but there is no EVENT_LOG with columns; name one, or write '5 days'.")
-    found, classes = read_column(column[1].strip())
-    hours, times = found * length_of_hour(scenario), scenario.arrivals.times
-    if times is not None and len(times) == len(hours):
-        return Due(each=[float(hour) for hour in hours])
-    of_class = {name: hours[classes == c] for c, name in enumerate(scenario.classes)}
-    by_class = {name: _quantiles(own) for name, own in of_class.items() if len(own)}
-    return _quantiles(hours).model_copy(update={"by_class": by_class})
+    return _due_of_column(scenario, column[1].strip(), log)
+
+
+def _due_of_column(scenario: Scenario, name: str, columns: LogColumns) -> Due:
+    """Return the allowances in a column of a log: those of the replayed cases, or else their quantiles by class."""
+    log, order = columns.log, np.argsort(columns.log.case_times()[0], kind="stable")
+    hours = columns.allowances(name)[order] * length_of_hour(scenario)
+    has_date, times = np.isfinite(hours), scenario.arrivals.times
+    is_replayed = times is not None and len(times) == len(hours)
+    if missing := int((~has_date).sum()):
+        drawn = "the median allowance of the others" if is_replayed else "allowances like the others"
+        some = agreeing(missing, len(hours), "case", "has", "have")
+        columns.notes.append(f"{some} no due date in {name!r}: these get {drawn}.")
+    if is_replayed:
+        own = np.where(has_date, hours, np.median(hours[has_date]))
+        return Due(each=[float(hour) for hour in own])
+    by_class = {}
+    for c, of in enumerate(log.classes.names if log.classes else ()):
+        assert log.classes is not None
+        mine = hours[has_date & (log.classes.of_case[order] == c)]
+        if of in scenario.classes and len(mine):
+            by_class[of] = _quantiles(mine)
+    return _quantiles(hours[has_date]).model_copy(update={"by_class": by_class})
 
 
 def _quantiles(hours: np.ndarray) -> Due:
@@ -210,55 +208,3 @@ def _time(scenario: Scenario, text: str, setting: str, expected: str) -> float:
         )
         raise UserError(f"{setting} is {text!r}; expected {units}.")
     return float(found[1]) * _HOURS.get(unit, 1.0) * length_of_hour(scenario)
-
-
-def _costs(scenario: Scenario, text: str, of_log: Collection[str]) -> Costs:
-    try:
-        amount = float(text)
-    except ValueError:
-        return _costs_of_file(scenario, Path(text), of_log)
-    if not 0.0 <= amount < math.inf:
-        raise UserError(f"COST is {text}; expected an amount, 0 or more, or a CSV file.")
-    return (scenario.aims.costs or Costs()).model_copy(update={"everyone": amount})
-
-
-def _costs_of_file(scenario: Scenario, path: Path, of_log: Collection[str]) -> Costs:
-    """Return the costs in a CSV file with the columns ``name`` (a person, an activity or everyone) and ``cost``.
-
-    The columns are parted by commas, semicolons or tabs; beside the last two, an amount may have a decimal comma.
-    """
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            header = file.readline()
-            separator = max(",;\t", key=header.count)
-            file.seek(0)
-            rows = list(csv.DictReader(file, delimiter=separator))
-    except (OSError, ValueError, csv.Error) as error:
-        raise UserError(
-            f"COST is {str(path)!r}, neither an amount nor a file that can be read: {reason(error)}."
-        ) from None
-    kinds = {"per_hour": scenario.resources, "per_task": scenario.activities}
-    costs: dict[str, dict[str, float]] = {kind: {} for kind in kinds}
-    everyone = scenario.aims.costs.everyone if scenario.aims.costs else 0.0
-    for number, row in enumerate(rows, 2):
-        name, amount = (row.get(column) for column in ("name", "cost"))
-        if name is None or amount is None:
-            raise UserError(f"{path}, line {number}: expected the columns name and cost.")
-        try:
-            cost = float(amount if separator == "," else amount.replace(",", "."))
-        except ValueError:
-            cost = math.nan
-        if not 0.0 <= cost < math.inf:
-            raise UserError(f"{path}, line {number}: the cost is {amount!r}; expected an amount, 0 or more.")
-        fitting = [kind for kind, names in kinds.items() if name in names]
-        if not fitting and name == EVERYONE:
-            everyone = cost
-        elif not fitting and name in of_log:
-            continue
-        elif len(fitting) != 1:
-            known = [*scenario.resources, *scenario.activities, EVERYONE]
-            what = "both a person and an activity" if fitting else "neither a person nor an activity of the process"
-            raise UserError(f"{path}, line {number}: {name!r} is {what}{suggestion(name, known)}")
-        else:
-            costs[fitting[0]][name] = cost
-    return Costs.model_validate({"everyone": everyone, **costs})

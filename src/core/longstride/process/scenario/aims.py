@@ -165,6 +165,10 @@ def problems_of_aims(
             yield f"The objective weighs {name}, but the process has no {_WORDS[NEEDED[name]]}."
     known = [*OF_ALL, *aims.metrics, *class_metrics(aims, classes)]
     if aims.main_metric is not None and aims.main_metric not in known:
+        missing = next((_WORDS[key] for name, key in NEEDED.items() if QUANTITIES[name] == aims.main_metric), "")
+        if missing:
+            yield f"The main metric is {aims.main_metric}, but the process has no {missing}."
+            return
         ending = suggestion(aims.main_metric, known, f"there are {', '.join(known)}")
         yield f"The main metric {aims.main_metric!r} is none that this process minimises{ending}"
 
