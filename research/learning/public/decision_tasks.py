@@ -8,19 +8,14 @@ Usage: python research/learning/public/decision_tasks.py [--tasks T ...] [--side
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import gymnasium
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "src" / "core"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
-
-from decisionrl import baselines, envs
-from decisionrl.envs.gym import to_gymnasium
 
 from research.learning.public.sides import Result, note, table, train_and_score
 
@@ -32,45 +27,43 @@ class Problem:
     """A task of decisionrl.
 
     Attributes:
-        kind: its class.
+        kind: name of its class in ``decisionrl.envs``.
         steps: that decisionrl's verification trains.
-        rule: returns the score of its best classical rule.
+        search: function of ``decisionrl.baselines`` that finds the best rule of a family; empty for the bang-bang rule.
     """
 
-    kind: Callable[[], Any]
+    kind: str
     steps: int
-    rule: Callable[[], float]
-
-
-def best(search: Callable[..., tuple[float, float]], kind: Callable[[], Any]) -> Callable[[], float]:
-    """Return a function that searches a family of rules and returns the best score, as decisionrl does."""
-    return lambda: search(kind, seed=FIRST_SEED)[1]
+    search: str
 
 
 PROBLEMS: dict[str, Problem] = {
-    "nonstationary_inventory": Problem(
-        envs.NonstationaryInventory, 100_000, best(baselines.best_base_stock, envs.NonstationaryInventory)
-    ),
-    "supply_chain": Problem(envs.SupplyChain, 20_000, best(baselines.best_supply_base_stock, envs.SupplyChain)),
-    "admission": Problem(
-        envs.QueueAdmissionControl, 30_000, best(baselines.best_value_threshold, envs.QueueAdmissionControl)
-    ),
-    "microgrid": Problem(
-        envs.EnergyMicrogrid, 20_000, best(baselines.best_price_threshold_battery, envs.EnergyMicrogrid)
-    ),
-    "thermostat": Problem(
-        envs.Thermostat,
-        15_000,
-        lambda: baselines.rollout_return(envs.Thermostat, baselines.bang_bang(), seed=FIRST_SEED),
-    ),
-    "inventory": Problem(envs.InventoryManagement, 40_000, best(baselines.best_base_stock, envs.InventoryManagement)),
-    "pricing": Problem(envs.DynamicPricing, 60_000, best(baselines.best_fixed_action, envs.DynamicPricing)),
+    "nonstationary_inventory": Problem("NonstationaryInventory", 100_000, "best_base_stock"),
+    "supply_chain": Problem("SupplyChain", 20_000, "best_supply_base_stock"),
+    "admission": Problem("QueueAdmissionControl", 30_000, "best_value_threshold"),
+    "microgrid": Problem("EnergyMicrogrid", 20_000, "best_price_threshold_battery"),
+    "thermostat": Problem("Thermostat", 15_000, ""),
+    "inventory": Problem("InventoryManagement", 40_000, "best_base_stock"),
+    "pricing": Problem("DynamicPricing", 60_000, "best_fixed_action"),
 }
 
 
-def make(name: str) -> gymnasium.Env:
+def make(name: str) -> Any:
     """Return a task as a Gymnasium environment."""
-    return to_gymnasium(PROBLEMS[name].kind())
+    from decisionrl import envs
+    from decisionrl.envs.gym import to_gymnasium
+
+    return to_gymnasium(getattr(envs, PROBLEMS[name].kind)())
+
+
+def score_of_rule(name: str) -> float:
+    """Return the score of a task's best classical rule, searched and evaluated as decisionrl does."""
+    from decisionrl import baselines, envs
+
+    kind, search = getattr(envs, PROBLEMS[name].kind), PROBLEMS[name].search
+    if not search:
+        return float(baselines.rollout_return(kind, baselines.bang_bang(), seed=FIRST_SEED))
+    return float(getattr(baselines, search)(kind, seed=FIRST_SEED)[1])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -89,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for side in options.sides:
             for seed in options.seeds if side != "rule" else [0]:
                 if side == "rule":
-                    results.append(Result(name, side, 0, seed, problem.rule(), 0.0))
+                    results.append(Result(name, side, 0, seed, score_of_rule(name), 0.0))
                 else:
                     results.append(
                         train_and_score(

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-import gymnasium
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "src" / "core"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
@@ -33,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--directory", type=Path, default=Path("runs/public_locomotion"))
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     options = parser.parse_args(arguments)
+    import gymnasium
+
     results = []
     for seed in options.seeds:
         for task in options.tasks:

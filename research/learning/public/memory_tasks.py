@@ -1,40 +1,35 @@
 """Two tasks of POPGym (Morad et al. 2023, arXiv 2303.01859) with policies that have a memory.
 
-RepeatPrevious: cards come from a deck; answer with the suit of the card ``k - 1`` steps ago. PositionOnlyCartPole: CartPole
-without its velocities. The tasks are POPGym's own classes; its wrapper of the previous action is not used.
+RepeatPrevious: cards come from a deck; answer with the suit of the card ``k - 1`` steps ago. PositionOnlyCartPole:
+CartPole without its velocities. The tasks are POPGym's classes; its wrapper of the previous action is not used.
 Usage: python research/learning/public/memory_tasks.py [--tasks T ...] [--networks N ...] [--seeds 0] [--steps 1000000]
     [--json FILE]   (needs pip install popgym==1.0.7 --no-deps)
 """
 
 import argparse
+import importlib
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-import gymnasium
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "src" / "core"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-from popgym.envs.position_only_cartpole import (
-    PositionOnlyCartPoleEasy,
-    PositionOnlyCartPoleHard,
-    PositionOnlyCartPoleMedium,
-)
-from popgym.envs.repeat_previous import RepeatPreviousEasy, RepeatPreviousMedium
-
 import longstride
 from research.learning.public.sides import Result, note, table
 
-TASKS: dict[str, Callable[[], gymnasium.Env]] = {
-    "RepeatPreviousEasy": RepeatPreviousEasy,
-    "RepeatPreviousMedium": RepeatPreviousMedium,
-    "PositionOnlyCartPoleEasy": PositionOnlyCartPoleEasy,
-    "PositionOnlyCartPoleMedium": PositionOnlyCartPoleMedium,
-    "PositionOnlyCartPoleHard": PositionOnlyCartPoleHard,
+TASKS = {
+    "RepeatPreviousEasy": "repeat_previous",
+    "RepeatPreviousMedium": "repeat_previous",
+    "PositionOnlyCartPoleEasy": "position_only_cartpole",
+    "PositionOnlyCartPoleMedium": "position_only_cartpole",
+    "PositionOnlyCartPoleHard": "position_only_cartpole",
 }
+"""Class of each task -> its module in ``popgym.envs``."""
 FIRST_SEED, EPISODES = 1_000_000, 100
 
 
@@ -57,20 +52,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(table(results))
 
 
+def task_of(name: str) -> Any:
+    """Return the class of a task."""
+    return getattr(importlib.import_module(f"popgym.envs.{TASKS[name]}"), name)
+
+
 def train(name: str, network: str, seed: int, options: argparse.Namespace) -> Result:
     """Train with the defaults and a network, and evaluate its likeliest actions."""
     begin = time.perf_counter()
     settings = longstride.Hyperparameters(total_steps=options.steps, seed=seed, policy_network=network)
     directory = options.directory / f"{name}-{network}-{seed}"
-    longstride.train(TASKS[name], settings, run_directory=directory, exist_ok=True, quiet=True, report=False)
+    longstride.train(task_of(name), settings, run_directory=directory, exist_ok=True, quiet=True, report=False)
     seconds = time.perf_counter() - begin
-    policy, environment, returns = longstride.load_policy(directory), TASKS[name](), []
+    from gymnasium.spaces import flatten
+
+    policy, environment, returns = longstride.load_policy(directory), task_of(name)(), []
     for episode in range(EPISODES):
         observation, _ = environment.reset(seed=FIRST_SEED + episode)
         policy.reset()
         total, ended = 0.0, False
         while not ended:
-            flat = gymnasium.spaces.flatten(environment.observation_space, observation)
+            flat = flatten(environment.observation_space, observation)
             action = policy.act(np.asarray(flat, np.float32), greedy=True)
             observation, reward, terminated, truncated, _ = environment.step(int(action))
             total, ended = total + float(reward), terminated or truncated

@@ -8,12 +8,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 
 import longstride
 
-Make = Callable[[], gymnasium.Env]
+Make = Callable[[], Any]
+"""Returns a Gymnasium environment."""
+
 Choose = Callable[[np.ndarray], Any]
 """The policy's likeliest action for one observation."""
 
