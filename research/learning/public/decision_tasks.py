@@ -109,6 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sides", nargs="+", choices=SIDES, default=["longstride", "sb3"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--steps", type=int, default=0, help="of each training; 0 for those of decisionrl")
+    parser.add_argument("--rollout-steps", type=int, default=0, help="of Longstride, in each of 8 environments")
     parser.add_argument("--directory", type=Path, default=Path("runs/public_decisions"))
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     options = parser.parse_args(arguments)
@@ -139,6 +140,7 @@ def results_of(name: str, options: argparse.Namespace) -> Iterator[Result]:
                     episodes=EPISODES,
                     first_seed=FIRST_SEED,
                     directory=options.directory,
+                    rollout_steps=options.rollout_steps,
                 )
 
 

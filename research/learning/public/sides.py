@@ -40,9 +40,9 @@ class Result:
     seconds: float
 
 
-def longstride_policy(make: Make, steps: int, seed: int, directory: Path) -> Choose:
-    """Train with the defaults of Longstride; only steps and seed are set."""
-    settings = longstride.Hyperparameters(total_steps=steps, seed=seed)
+def longstride_policy(make: Make, steps: int, seed: int, directory: Path, rollout_steps: int) -> Choose:
+    """Train with the defaults of Longstride; only steps and seed are set, and ``rollout_steps`` if it is not 0."""
+    settings = longstride.Hyperparameters(total_steps=steps, seed=seed, rollout_steps=rollout_steps)
     longstride.train(make, settings, run_directory=directory, exist_ok=True, quiet=True, report=False)
     policy = longstride.load_policy(directory)
     return lambda observation: policy.act(np.asarray(observation, np.float32), greedy=True)
@@ -71,12 +71,21 @@ def mean_return(make: Make, choose: Choose, episodes: int, first_seed: int) -> f
 
 
 def train_and_score(
-    task: str, make: Make, side: str, steps: int, seed: int, *, episodes: int, first_seed: int, directory: Path
+    task: str,
+    make: Make,
+    side: str,
+    steps: int,
+    seed: int,
+    *,
+    episodes: int,
+    first_seed: int,
+    directory: Path,
+    rollout_steps: int = 0,
 ) -> Result:
     """Train one side on a task and evaluate its greedy policy."""
     begin = time.perf_counter()
     if side == "longstride":
-        choose = longstride_policy(make, steps, seed, directory / f"{task}-{steps}-{seed}")
+        choose = longstride_policy(make, steps, seed, directory / f"{task}-{steps}-{seed}", rollout_steps)
     else:
         choose = sb3_policy(make, steps, seed)
     seconds = time.perf_counter() - begin
