@@ -43,13 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def train(network: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
-    """Return seconds of the training, and mean and interval of each policy's cost; rules for the first seed only."""
+    """Return seconds of the training, and mean and interval of each policy's cost; rules for seed 0 only."""
     begin = time.perf_counter()
     settings = longstride.Hyperparameters(total_steps=options.steps, seed=seed)
     directory = options.directory / f"{network}-{seed}"
     run = longstride.train(NETWORKS[network](), settings, run_directory=directory, quiet=True, exist_ok=True)
     seconds = time.perf_counter() - begin
-    policies = None if seed == options.seeds[0] else []
+    policies = None if seed == 0 else []
     evaluation = longstride.evaluate(run, episodes=options.episodes, policies=policies, quiet=True)
     costs = {name: row["metrics"]["mean_cost"] for name, row in evaluation.rows.items()}
     return {"seconds": seconds, "costs": costs}
