@@ -82,6 +82,10 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: rank.get(item.path, len(rank)))
 
 
+def pytest_collection_finish(session):
+    gc.freeze()  # recovery from exhausted memory collects all: 0.3 s each time for what Numba and torch made
+
+
 def pytest_runtest_setup(item):
     shorten_runs()
 

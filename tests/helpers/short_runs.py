@@ -7,15 +7,20 @@ import pickle
 import sys
 from functools import wraps
 
-RUNS = "longstride.training.assembly.run"
+REPLACED = {
+    "longstride.training.assembly.run": ("check_simulator", "plot_learning_curve"),
+    "longstride.commands.evaluate.command": ("plot_learning_curve",),
+}
 
 
 def shorten_runs():
-    """Check each simulator once a process, and draw one learning curve, as soon as the module of runs is loaded."""
-    runs = sys.modules.get(RUNS)
-    if runs is not None and not hasattr(runs.check_simulator, "__wrapped__"):
-        runs.check_simulator = checked_once(runs.check_simulator)
-        runs.plot_learning_curve = drawn_once(runs.plot_learning_curve)
+    """Check each simulator once a process, and draw one learning curve, as soon as the modules of runs are loaded."""
+    kinds = {"check_simulator": checked_once, "plot_learning_curve": drawn_once}
+    for module, names in REPLACED.items():
+        for name in names if module in sys.modules else ():
+            function = getattr(sys.modules[module], name)
+            if not hasattr(function, "__wrapped__"):
+                setattr(sys.modules[module], name, kinds[name](function))
 
 
 def checked_once(check):
