@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from helpers.card_lock import gpu_file
+from helpers.short_runs import shorten_runs
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # torch's threads would spin while other workers compute
 os.environ["COLUMNS"] = "200"  # pytest-xdist says 80, which cuts the tables that tests read
@@ -79,6 +80,14 @@ def pytest_collection_modifyitems(items):
     tests = Path(__file__).parent
     rank = {tests / name: i for i, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path, len(rank)))
+
+
+def pytest_collection_finish(session):
+    gc.freeze()  # recovery from exhausted memory collects all: 0.3 s each time for what Numba and torch made
+
+
+def pytest_runtest_setup(item):
+    shorten_runs()
 
 
 def _has_card():

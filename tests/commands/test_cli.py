@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from helpers.slow_cases import mostly_slow
+from helpers.toy_runs import HIDDEN, KINDS
 from oracles import toy_simulators
 
 pytest.importorskip("pydantic")
@@ -139,16 +140,23 @@ def test_evaluation_of_heuristics_alone(tmp_path):
     assert set(json.loads((tmp_path / "evaluation.json").read_text())["policies"]) == {"right"}
 
 
-@pytest.mark.parametrize("kind", ["Choices", "Tracker", "Squashed"])
+AS_THE_TOYS = {
+    name.capitalize(): ("--num-hidden-layers", str(len(HIDDEN)), "--activation", KINDS[name][1])
+    for name in ("choices", "tracker", "squashed")
+}
+"""The networks of other tests, which share their compiled loops."""
+
+
+@pytest.mark.parametrize("kind", AS_THE_TOYS)
 def test_other_action_spaces_from_training_to_evaluation(kind, tmp_path, refused, capsys):
-    run = tmp_path / "run"
-    arguments = train_arguments(run, 2, "--simulator", f"{TOYS}:{kind}", "--initial-log-std", "-0.5")
+    run, name = tmp_path / "run", f"oracles.toy_simulators:{kind}"
+    arguments = train_arguments(run, 2, "--simulator", name, "--initial-log-std", "-0.5", *AS_THE_TOYS[kind])
     assert main(arguments) == 0
     space = getattr(toy_simulators, kind).action_space
     assert space.in_words in capsys.readouterr().out
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert all(line["initial_ratio_error"] < 1e-3 for line in lines)
-    assert main([*train_arguments(run, 3, "--simulator", f"{TOYS}:{kind}"), "--resume"]) == 0
+    assert main([*train_arguments(run, 3, "--simulator", name, *AS_THE_TOYS[kind]), "--resume"]) == 0
     evaluation = ["--mode", "evaluate", "--checkpoint", str(run), "--evaluation-episodes", "2", "--policy", "right"]
     assert main(evaluation) == 0
     policies = json.loads((run / "evaluation.json").read_text())["policies"]

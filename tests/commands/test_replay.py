@@ -17,7 +17,7 @@ from longstride.rollout.trajectory import digest
 from longstride.seeding import stream
 from longstride.simulators.simulator import new_state
 
-SMALL = ["--actor-hidden-size", "8", "--critic-hidden-size", "8", "--num-hidden-layers", "1", "--num-epochs", "2"]
+SMALL = ["--actor-hidden-size", "16", "--critic-hidden-size", "16", "--num-hidden-layers", "1", "--num-epochs", "2"]
 CARTPOLE = [*["--simulator", "cartpole", "--rollout-steps", "300", "--num-envs", "2", "--seed", "3"], *SMALL]
 
 

@@ -90,6 +90,7 @@ def test_the_policy_comes_close_to_the_optimum(trained, monkeypatch, capsys):
     assert 13.7 < table["trained_sampled"] < 15.9
 
 
+@pytest.mark.slow
 def test_the_policy_orders(trained, monkeypatch):
     monkeypatch.chdir(trained)
     space: dict = {}

@@ -20,6 +20,23 @@ STARTS = {
 }
 
 
+SEVERAL = """
+import os, runpy, sys  # what else is imported here could be a planted module
+folder, program, commands = os.getcwd(), *eval(sys.argv[1])
+for words in commands:
+    sys.argv = ["longstride", *words]
+    print("next command", file=sys.stderr, flush=True)
+    print("next command", flush=True)
+    try:
+        runpy.run_path(program, run_name="__main__")
+    except SystemExit:
+        pass
+    print(f"path: {any(os.path.realpath(entry) == os.path.realpath(folder) for entry in sys.path)}")
+    print(f"ran: {sorted(name for name in os.listdir() if name.startswith('ran-'))}", flush=True)
+"""
+"""Runs commands one after another: a module is imported once a process, but the path may not change either."""
+
+
 @pytest.fixture
 def folder(tmp_path):
     """Return a folder with a run and modules that would tell that they ran."""
@@ -46,9 +63,20 @@ def test_a_planted_module_does_not_run_however_the_command_starts(start, folder)
     assert (ran(folder), done.returncode, done.stderr) == ([], 0, "")
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
+def several(program, folder, *commands):
+    """Run commands in one process, which saves the starts of others; return what each printed: output, errors."""
+    (folder.parent / f"{folder.name}-runs.py").write_text(SEVERAL)
+    words = [str(folder.parent / f"{folder.name}-runs.py"), repr([str(program), commands])]
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src' / 'core'}{os.pathsep}"}
+    done = subprocess.run([sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True)
+    output, errors = (text.split("next command\n")[1:] for text in (done.stdout, done.stderr))
+    assert len(output) == len(errors) == len(commands), done.stderr
+    assert all("path: False\n" in text for text in output)
+    return list(zip(output, errors, strict=True))
+
+
+def test_a_planted_module_runs_in_no_mode(folder):
+    commands = [
         ["export", "--checkpoint", "run", "--format", "safetensors"],
         ["evaluate", "--policy", "random", "--simulator", "gymnasium:CartPole-v1", "--evaluation-episodes", "2"],
         ["recommend", "--run-directory", "run", "--state", "x.json"],
@@ -56,11 +84,10 @@ def test_a_planted_module_does_not_run_however_the_command_starts(start, folder)
         ["track", "--run-directory", "run", "--to", "mlflow"],
         ["replay", "--run-directory", "run", "--iteration", "9"],
         ["plan", "--simulator", "cartpole"],
-    ],
-)
-def test_a_planted_module_runs_in_no_mode(arguments, folder):
-    done = command("script", folder, "--mode", *arguments)
-    assert (ran(folder), "Traceback" in done.stderr) == ([], False), done.stderr
+    ]
+    found = several(ROOT / "scripts" / "train.py", folder, *(["--mode", *words] for words in commands))
+    for words, (output, errors) in zip(commands, found, strict=True):
+        assert ("ran: []" in output, "Traceback" in errors) == (True, False), (words, errors)
 
 
 @pytest.mark.slow
@@ -83,9 +110,11 @@ def test_a_planted_module_does_not_run_in_the_processes_of_sweep_and_ab(folder, 
 
 def test_the_settings_of_the_folder_are_read_where_they_are_needed_and_said(folder):
     (folder / "hyperparameters.py").write_text("open('ran-hyperparameters', 'w').close()\n")
-    for arguments in (["report", "--run-directory", "run"], ["export", "--checkpoint", "run", "--format", "c"]):
-        done = command("module", folder, "--mode", *arguments)
-        assert (ran(folder), "hyperparameters.py of this folder" in done.stdout) == ([], False)
-    done = command("module", folder, "--mode", "plan", "--simulator", "cartpole")
-    assert "Settings from hyperparameters.py of this folder." in done.stdout
+    modes = (["report", "--run-directory", "run"], ["export", "--checkpoint", "run", "--format", "c"])
+    program = ROOT / "src" / "core" / "longstride" / "__main__.py"
+    commands = [["--mode", *words] for words in (*modes, ["plan", "--simulator", "cartpole"])]
+    *others, (planned, _) = several(program, folder, *commands)
+    for output, _ in others:
+        assert ("ran: []" in output, "hyperparameters.py of this folder" in output) == (True, False)
+    assert "Settings from hyperparameters.py of this folder." in planned
     assert ran(folder) == ["ran-hyperparameters"]

@@ -44,9 +44,9 @@ CASES = {
     "stopped": {"rollout_steps": 45, "target_kl": 1e-4, "num_epochs": 4},
     "growing": {
         **{"simulator": "oracles.toy_simulators:Bandit", "num_envs": 0, "training_episodes": 100},
-        **{"batch_size": 2048, "num_epochs": 1},
+        **{"batch_size": 2048, "num_epochs": 1, "activation": "tanh"},
     },
-    "mingru": {"policy_network": "mingru", "rollout_steps": 70, "batch_size": 300, "num_hidden_layers": 1},
+    "mingru": {"policy_network": "mingru", "rollout_steps": 70, "batch_size": 300, "activation": "tanh"},
     "transformer": {"policy_network": "transformer", "rollout_steps": 70, "batch_size": 300, "num_hidden_layers": 1},
     "groups": {**GROUPS, "rollout_steps": 30, "kl_coefficient": 0.1, "num_envs": 2 * GROUP},
 }
@@ -109,7 +109,7 @@ def scenarios(rank, folder, ports):
     return found
 
 
-RESUMED = {"rollout_steps": 70, "policy_network": "mingru", "num_hidden_layers": 1, "batch_size": 300}
+RESUMED = {"rollout_steps": 70, "policy_network": "mingru", "activation": "tanh", "batch_size": 300}
 RESUMED |= {"normalise_rewards": True, "training_episodes": 6}
 
 

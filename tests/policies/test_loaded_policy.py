@@ -94,10 +94,10 @@ def test_decide_returns_the_greedy_action_and_the_probabilities_of_torch(kind):
 
 
 def test_decide_refuses_what_act_refuses():
-    policy = random_policy(Discrete(3))
-    assert policy.decide(np.zeros(3, np.float32), np.array([False, True, False]))[1].tolist() == [0.0, 1.0, 0.0]
+    policy = random_policy(Discrete(4))
+    assert policy.decide(np.zeros(3, np.float32), np.arange(4) == 1)[1].tolist() == [0.0, 1.0, 0.0, 0.0]
     with pytest.raises(UserError, match="mask allows no action; every choice needs an allowed value"):
-        policy.decide(np.zeros(3, np.float32), np.zeros(3, np.bool_))
+        policy.decide(np.zeros(3, np.float32), np.zeros(4, np.bool_))
     with pytest.raises(UserError, match=r"observation\[0\] is nan"):
         policy.decide(np.full(3, np.nan, np.float32))
     with pytest.raises(UserError, match="decide is for Discrete actions"):
@@ -250,6 +250,6 @@ def test_wrong_features_and_masks_of_other_spaces():
 def test_parameters_that_have_exploded():
     with pytest.raises(UserError, match="The parameters of the policy are not finite; load an earlier checkpoint"):
         random_policy(Discrete(4), at_10=np.nan)
-    overflowing = LoadedPolicy(mlp_spec((3, 16, 16, 2)), np.full(2_000, 1e30, np.float32))
+    overflowing = LoadedPolicy(random_policy(Discrete(4)).spec, np.full(2_000, -1e30, np.float32))
     with pytest.raises(UserError, match="The outputs of the policy are not finite; load an earlier checkpoint"):
         overflowing.act(np.ones(3, np.float32))

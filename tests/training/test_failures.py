@@ -50,8 +50,9 @@ def failing_loss(error, *calls):
 
 
 def test_a_run_goes_on_with_the_smaller_microbatch_and_says_so_once(tmp_path, monkeypatch):
+    run = new_run(tmp_path / "run", training_episodes=3, update_threads=1, update_execution="eager")  # its plan counts
     monkeypatch.setattr(TorchStepper, "loss", failing_loss(torch.OutOfMemoryError(ASKED), 1))
-    lines = said_by(new_run(tmp_path / "run", training_episodes=3, update_threads=1, update_execution="eager"))
+    lines = said_by(run)
     first, *later = read_metrics(tmp_path / "run")
     (event,) = first["out_of_memory"]
     assert set(event) == {"phase", "bytes_asked", "bytes_free", "microbatch_before", "microbatch_after"}
@@ -66,10 +67,11 @@ def test_a_run_goes_on_with_the_smaller_microbatch_and_says_so_once(tmp_path, mo
 def test_a_resumed_run_keeps_the_smaller_microbatch_to_the_bit(tmp_path, monkeypatch):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     for directory, stop in ((whole, None), (parts, 1)):
+        run = new_run(directory, training_episodes=3, update_threads=1, update_execution="eager")
         monkeypatch.setattr(TorchStepper, "loss", failing_loss(torch.OutOfMemoryError(ASKED), 1))
-        train(new_run(directory, training_episodes=3, update_threads=1, update_execution="eager"), stop_after=stop)
-    monkeypatch.undo()
-    monkeypatch.setattr(MetricsLog, "_open_board", lambda *_: None)
+        train(run, stop_after=stop)
+        monkeypatch.undo()
+        monkeypatch.setattr(MetricsLog, "_open_board", lambda *_: None)
     resumed = new_run(parts, resume=True, training_episodes=3, update_threads=1, update_execution="eager")
     assert resumed.trainer.updater.microbatch < resumed.trainer.updater.stepper.settings.microbatch
     train(resumed)

@@ -30,9 +30,9 @@ from longstride.training.run_directory.metrics_log import MetricsLog, read_metri
 
 MINGRU = {
     **{"policy_network": "mingru", "rollout_steps": 70, "training_episodes": 4, "batch_size": 300},
-    **{"num_hidden_layers": 1, "num_envs": 2},
+    **{"activation": "tanh", "num_envs": 2},
 }
-"""Rollouts of 70 steps, in the middle of an episode of at most 30 days."""
+"""Rollouts of 70 steps, in the middle of an episode of at most 30 days; the network of the other tests."""
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one_to_the_bit(run, tmp_path):
     parts = tmp_path / "parts"
     assert train(new_run(parts, **MINGRU, simulation_threads=2), 2) is False
     tensors, metadata = load_checkpoint(parts)
-    assert tensors["critic_states"].shape == (2, 16)
+    assert tensors["critic_states"].shape == (2, 2 * 16)
     assert tensors["critic_states"].any()
     assert not all(instance["over"] for instance in metadata["rollout"])
     train(new_run(parts, **MINGRU, resume=True))

@@ -29,8 +29,8 @@ CONFIG = {
     "seed": 4,
 }
 
-GROWING = {"simulator": "oracles.toy_simulators:Bandit", "num_envs": 0, "rollout_steps": 0}
-"""Of a simulator whose rollouts grow by default."""
+GROWING = {"simulator": "oracles.toy_simulators:Bandit", "activation": "tanh", "num_envs": 0, "rollout_steps": 0}
+"""Of a simulator whose rollouts grow by default; the network of the other tests with it."""
 
 
 def new_run(directory, resume=False, **changes):

@@ -21,9 +21,10 @@ from longstride.training.time_budget import NO_LIMIT, Budget, parse_duration
 SMALL = {
     "simulator": "oracles.toy_simulators:Bandit",
     "num_envs": 1,
-    "actor_hidden_size": 8,
-    "critic_hidden_size": 8,
-    "num_hidden_layers": 1,
+    "activation": "tanh",
+    "actor_hidden_size": 16,
+    "critic_hidden_size": 16,
+    "num_hidden_layers": 2,
     "batch_size": 128,
     "device": "cpu",
     "update_threads": 1,

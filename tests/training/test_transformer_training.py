@@ -27,7 +27,7 @@ from longstride.training.run_directory.metrics_log import MetricsLog, read_metri
 TRANSFORMER = {
     **{"preset": "large_transformer", "policy_network": "transformer", "num_hidden_layers": 2, "batch_size": 300},
     **{"actor_hidden_size": 16, "critic_hidden_size": 24, "attention_heads": 2, "feed_forward_factor": 2},
-    **{"context_length": 5, "rollout_steps": 150, "training_episodes": 3, "num_envs": 2},
+    **{"context_length": 5, "activation": "tanh", "rollout_steps": 150, "training_episodes": 3, "num_envs": 2},
 }
 """The large transformer at a reduced size; rollouts of two chunks end in the middle of an episode."""
 

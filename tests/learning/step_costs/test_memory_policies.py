@@ -17,7 +17,7 @@ from longstride.policies.networks import ActorCritic, initialise
 from longstride.policies.spec import CHUNK
 from longstride.simulators.spaces import Discrete
 
-STEPS = 1024
+STEPS = 512
 SPECS = {
     "usual": memory_spec(32, Discrete(8), (128,) * 3, (256,) * 3, "relu"),
     "desk": memory_spec(151, Discrete(62), (128,) * 2, (256,) * 2, "relu", features=2),
@@ -55,7 +55,7 @@ def ratio_of_bytes(spec, microbatch, precision, checkpointing):
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("microbatch", [256, STEPS])
+@pytest.mark.parametrize("microbatch", [128, STEPS])
 @pytest.mark.parametrize("name", SPECS)
 def test_the_bytes_of_a_step_are_little_more_than_real_ones(name, microbatch, precision):
     assert 0.95 <= ratio_of_bytes(SPECS[name], microbatch, precision, False) <= 1.1
@@ -87,7 +87,7 @@ def counted(name, microbatch, precision, checkpointing=False):
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("microbatch", [256, STEPS])
+@pytest.mark.parametrize("microbatch", [128, STEPS])
 @pytest.mark.parametrize("name", SPECS)
 def test_the_work_of_a_step_is_what_is_counted(on_a_card, name, microbatch, precision):
     predicted, real, flops = counted(name, microbatch, precision)

@@ -27,6 +27,7 @@ TWO_SERVERS = {
     "aims": {"costs": {"per_hour": {"<i>fast</i>": 14.0, "slow": 0.4}}},
 }
 SHORT = ["--total-steps", "4000", "--evaluation-episodes", "5", "--simulation-threads", "1"]
+SHORT += ["--actor-hidden-size", "8", "--critic-hidden-size", "8"]
 
 
 @pytest.fixture(scope="module")

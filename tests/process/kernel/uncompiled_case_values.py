@@ -106,20 +106,6 @@ def test_an_order_of_one_activity_leaves_the_others_in_the_order_of_age():
     assert swapped > 10
 
 
-def test_mean_waits_are_those_of_cobham_where_large_cases_come_first_and_take_longer():
-    """Cobham (1954): with residual work R, classes wait R / (1 - r1) and R / ((1 - r1) (1 - r1 - r2))."""
-    rate, horizon = 0.7, 6000.0
-    changes = {"horizon": {"value": horizon}, "arrivals": {"process": "poisson", "rate": rate}}
-    waits = {5.0: [], 1.0: []}
-    for seed in range(3):
-        events, values = played(counter([0.0], [1.0, 5.0], work=[0.5, 1.5], **changes), seed)
-        for value in waits:
-            waits[value].append((events.start - events.queued)[values == value].mean())
-    residual, large = rate * (0.5 * 1.5**2 + 0.5 * 0.5**2) / 2.0, rate / 2.0 * 1.5
-    assert np.mean(waits[5.0]) == pytest.approx(residual / (1.0 - large), rel=0.06)
-    assert np.mean(waits[1.0]) == pytest.approx(residual / ((1.0 - large) * (1.0 - rate)), rel=0.12)
-
-
 def test_a_scenario_without_values_keeps_its_digest_and_has_neither_priorities_nor_work():
     simulator = ProcessSimulator(counter([1.0], [None], case_values=None))
     assert (simulator.parameters.has_priorities, simulator.parameters.has_work) == (0, 0)

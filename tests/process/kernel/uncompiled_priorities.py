@@ -68,22 +68,6 @@ def test_among_activities_the_queue_with_the_highest_priority_at_its_head_is_ser
     assert len(seen) > 3
 
 
-def test_mean_waits_of_two_classes_are_those_of_cobham():
-    """Cobham (1954): with residual work R, classes wait R / (1 - r1) and R / ((1 - r1) (1 - r1 - r2))."""
-    rate, horizon = 0.75, 6000.0
-    made = counter([0.0], [0, 1], horizon={"value": horizon}, arrivals={"process": "poisson", "rate": rate})
-    parameters, sizes = build_parameters(made)
-    waits = {0: [], 1: []}
-    for seed in range(3):
-        played = play_logged(as_logged_record(parameters), parameters, sizes, seed)
-        for priority in waits:
-            mine = parameters.node_priority[played.node] == priority
-            waits[priority].append((played.start - played.queued)[mine].mean())
-    residual, urgent = rate / 2.0, rate / 2.0
-    assert np.mean(waits[1]) == pytest.approx(residual / (1.0 - urgent), rel=0.06)
-    assert np.mean(waits[0]) == pytest.approx(residual / ((1.0 - urgent) * (1.0 - rate)), rel=0.12)
-
-
 def test_every_policy_serves_all_cases_of_priorities_and_none_before_the_bound():
     times = np.sort(np.random.default_rng(9).uniform(0.0, 300.0, 200))
     simulator = ProcessSimulator(counter(times, [0, 1, 2], service=[service("A", "R", "exponential", mean=1.0)]))

@@ -41,7 +41,7 @@ def desk(**changes):
     checks = [service("Check", f"clerk {i}", "exponential", mean=0.8 + 0.1 * i) for i in (1, 2)]
     decides = [service("Decide", name, "exponential", mean=m) for name, m in zip(PEOPLE[2:], (0.7, 1.1), strict=True)]
     given = {
-        "horizon": {"value": 48.0},
+        "horizon": {"value": 24.0},
         "arrivals": {"process": "poisson", "rate": 1.2},
         "activities": ["Check", "Decide"],
         "resources": PEOPLE,

@@ -16,7 +16,7 @@ RIVER = {
     "schema": "resource-allocation-scenario/1",
     "name": "river",
     "time_unit": "hours",
-    "horizon": {"value": 60.0},
+    "horizon": {"value": 15.0},
     "arrivals": {"process": "poisson", "rate": 0.9},
     "activities": ACTIVITIES,
     "resources": ["ferry", "clerk"],

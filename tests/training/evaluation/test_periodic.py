@@ -196,7 +196,11 @@ def test_a_resumed_run_is_evaluated_as_the_uninterrupted_one(evaluated, tmp_path
         assert (b["iteration"], b["best"], b["best_judged_by"]) == (d["iteration"], d["best"], "evaluations")
 
 
-GROWING = {"simulator": "oracles.toy_simulators:Bandit", "training_episodes": 1, "num_envs": 0}
+GROWING = {
+    **{"simulator": "oracles.toy_simulators:Bandit", "training_episodes": 1, "num_envs": 0},
+    **{"activation": "tanh", "num_epochs": 1, "batch_size": 256},
+}
+"""The network of the other tests with this simulator; short updates."""
 
 
 def without_asking(directory, stop_after=None, resume=False, **changes):
@@ -224,7 +228,7 @@ def test_a_run_whose_rollouts_grow_is_evaluated_unasked(tmp_path):
 
 def test_a_resumed_run_chooses_the_same_policy(tmp_path):
     """100,000 steps: a stop between two evaluations, and other threads, change neither candidates nor choice."""
-    length = {"training_episodes": 2, "actor_hidden_size": 8, "num_epochs": 1, "batch_size": 256}
+    length = {"training_episodes": 2}
     straight, printed = without_asking(tmp_path / "straight", **length)
     without_asking(tmp_path / "run", stop_after=7, **length)
     resumed, later = without_asking(tmp_path / "run", resume=True, simulation_threads=2, **length)

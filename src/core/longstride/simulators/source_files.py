@@ -6,6 +6,7 @@ import importlib.util
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import cache, lru_cache
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
@@ -98,12 +99,14 @@ def source_sha256(name: str) -> str:
     package = "" if module.endswith(".py") else module.rpartition(".")[0]
     folders = [str(file.parent if module.endswith(".py") else Path.cwd())]
     top = _top_folder(module, file)
+    files_of = cache(lambda imported: _files_of(imported, folders))  # files of a package import much the same
     found: dict[str, Path] = {"": file, **dict(_files_of(package, folders) if package else [])}
     waiting = list(found.items())
     while waiting:
         of, path = waiting.pop()
-        for imported in _imports_of(path, package if of == "" else _package_of(of, path)):
-            for each, each_file in _files_of(imported, folders):
+        content = _read(path) if path.suffix == ".py" else b""
+        for imported in _imports_in(content, package if of == "" else _package_of(of, path)):
+            for each, each_file in files_of(imported):
                 if each not in found and each_file != file and _is_local(each_file, top):
                     found[each] = each_file
                     waiting.append((each, each_file))
@@ -141,12 +144,17 @@ def _top_spec(name: str, folders: list[str]) -> importlib.machinery.ModuleSpec |
     return spec or PathFinder.find_spec(name, folders)
 
 
-def _imports_of(path: Path, package: str) -> Iterator[str]:
-    """Yield the modules that the import statements of a file may import, relative ones by their whole names."""
+@lru_cache(maxsize=1024)
+def _imports_in(content: bytes, package: str) -> tuple[str, ...]:
+    """Return the modules that the import statements of a file may import, relative ones by their whole names."""
     try:
-        tree = ast.parse(_read(path)) if path.suffix == ".py" else ast.Module([], [])
+        tree = ast.parse(content)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
+        return ()
+    return tuple(dict.fromkeys(_imported(tree, package)))
+
+
+def _imported(tree: ast.Module, package: str) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
