@@ -36,9 +36,9 @@ class Simulation(BaseModel):
     weeks."""
 
     cost: str = ""
-    """Costs of a process. The amount that each person costs in an hour at work, such as "40"; "column NAME" for a column
-    of EVENT_LOG with that amount of each person; or a CSV file with the columns name and cost: a person or everyone
-    with the cost of an hour, or an activity with that of a task. "" for those of the scenario."""
+    """Costs of a process. The amount that each person costs in an hour at work, such as "40"; "column NAME" for a
+    column of EVENT_LOG with that amount of each person; or a CSV file with the columns name and cost: a person or
+    everyone with the cost of an hour, or an activity with that of a task. "" for those of the scenario."""
 
     target: str = ""
     """Share of the cases of a process that is to be done in time, such as "95% within 10 days". The weight of a broken
