@@ -62,6 +62,27 @@ def test_the_first_completion_counts_where_starts_are_estimated(tmp_path):
     assert columns.allowances("due") == pytest.approx(4.5 + since)
 
 
+def test_starts_and_completions_in_rows_of_their_own_have_one_due_date(tmp_path):
+    lines = ["case,activity,resource,timestamp,lifecycle,due"]
+    for case in range(10):
+        start = BEGIN + timedelta(hours=3 * case)
+        for row, word in enumerate(("start", "complete") * 2):
+            time = start + timedelta(hours=(0, 1, 1, 2)[row])
+            lines.append(f"{case},{'AB'[row // 2]},X,{time},{word},{start + timedelta(hours=30 + row)}")
+    file = tmp_path / "a.csv"
+    file.write_text("\n".join(lines) + "\n")
+    assert columns_of(file).allowances("due") == pytest.approx([33.0] * 10)  # the latest
+
+
+def test_a_due_date_with_an_offset_needs_the_zone_of_the_log(tmp_path):
+    file = write(tmp_path / "a.csv", "due", lambda c, s: f"{(s + timedelta(hours=47)).isoformat()}Z")
+    with pytest.raises(UserError, match="whose dates have a UTC offset, but the log's times have none; name their"):
+        columns_of(file).allowances("due")
+    options = {"time_zone": "Europe/Berlin"}  # an hour ahead of UTC, two from 30 March 2025 on
+    columns = LogColumns(read_event_log(file, {}, LogReading(**options)), file, {}, LogReading(**options))
+    assert columns.allowances("due")[:30] == pytest.approx([48.0] * 30)
+
+
 @pytest.mark.parametrize("key", ["promised", "case:promised"])
 def test_due_dates_of_traces_of_xes_are_not_the_completions(tmp_path, key):
     traces = []

@@ -14,6 +14,7 @@ from longstride.process.event_logs.reading.collect import Rows
 from longstride.process.event_logs.reading.options import LogReading
 from longstride.process.event_logs.reading.times.parse_times import TimeReader, Times
 from longstride.process.event_logs.reading.times.time_layouts import MICROSECOND
+from longstride.process.event_logs.reading.times.time_zones import OPTION as ZONE_OPTION
 from longstride.process.event_logs.reading.times.time_zones import find_zone, in_zone
 from longstride.process.event_logs.reading.words.nothing import nothing_in
 
@@ -37,13 +38,13 @@ class LogColumns:
     def allowances(self, name: str) -> np.ndarray:
         """Return float64[cases], hours from the first start of each case to its latest due date, NaN for none.
 
-        A due date without hours lasts until its day ends. Without UTC offsets on both sides, clocks are compared.
+        A due date without hours lasts until its day ends. One without a UTC offset is by the clock of the log's times.
 
         Args:
             name: column of due dates.
 
         Raises:
-            UserError: there is no such column, a date cannot be read, or no case has one.
+            UserError: there is no such column, a date cannot be read, its zone is unclear, or no case has one.
         """
         rows, unit = read_rows_with(self.path, self.columns, self.reading, name, "DUE", ("case", "start", "end"))
         dates = rows.texts.pop("wanted")
@@ -54,6 +55,11 @@ class LogColumns:
         self._require_dates(rows, times["due"], reader, name, unit)
         if self.reading.time_zone:
             times = {part: in_zone(column, find_zone(self.reading.time_zone)) for part, column in times.items()}
+        elif times["due"].has_offset.any() and not times["end"].has_offset.any():
+            raise UserError(
+                f"DUE is 'column {name}', whose dates have a UTC offset, but the log's times have none; name their "
+                f"zone by {ZONE_OPTION}."
+            )
         hours = self._hours(rows, times)
         hours[np.abs(hours) > _CENTURY] = np.nan
         due = times["due"]
