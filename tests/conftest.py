@@ -82,10 +82,6 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: rank.get(item.path, len(rank)))
 
 
-def pytest_collection_finish(session):
-    gc.freeze()  # recovery from exhausted memory collects all: 0.3 s each time for what Numba and torch made
-
-
 def pytest_runtest_setup(item):
     shorten_runs()
 
@@ -94,6 +90,13 @@ def _has_card():
     import torch
 
     return torch.cuda.is_available()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_objects_to_collect():
+    """Freeze what modules, Numba and torch made: recovery from exhausted memory collects everything, for 0.3 s."""
+    gc.collect(1)
+    gc.freeze()
 
 
 @pytest.fixture(scope="module", autouse=True)
