@@ -306,8 +306,9 @@ TARGET_KL = 0.01
 
 # -------------------------------------------------------------------------------- settings of the machine
 
-# Choose the size of a minibatch. True takes the largest power of two within the samples, free memory and BATCH_SIZE.
-# False takes BATCH_SIZE.
+# Choose the size of a minibatch. True takes the largest power of two within the samples, free memory and BATCH_SIZE; in
+# a short run whose rollouts grow, at most a sixteenth of the first one, unless BATCH_SIZE is named. False takes
+# BATCH_SIZE.
 AUTO_BATCH_SIZE = True
 
 # Largest minibatch, in samples. Integer 1 .. 65536. Larger: fewer and less noisy steps, better use of a GPU.

@@ -1,5 +1,6 @@
 """Size of an iteration's rollout: how many environment instances, how many steps."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -38,7 +39,24 @@ def test_episodes_are_given_up_after_ten_horizons_where_rollouts_grow():
 
 def test_a_short_run_sets_aside_no_more_memory_than_its_rollouts_may_take():
     assert rollout_size(Shop()).samples == pytest.approx(50 * 50_000 / 160, abs=32)
-    assert rollout_size(Shop(), training_episodes=2).samples == 8192
+    assert rollout_size(Shop(), training_episodes=2).samples == 2048
+
+
+@pytest.mark.parametrize(
+    ("episodes", "first", "batch"),
+    [(1, 2_048, 128), (8, 2_496, 156), (20, 6_240, 390), (27, 8_192, 512), (200, 8_192, 512)],
+)
+def test_a_short_run_begins_with_small_rollouts_and_minibatches(episodes, first, batch):
+    made = set_up(Config.model_validate({"training_episodes": episodes}), Shop())
+    assert (made.size.first, made.largest_batch) == (first, batch)
+    assert made.size.samples == max(first, episodes * 50_000 // 160 // 32 * 32)
+
+
+@pytest.mark.parametrize("values", [{"batch_size": 700}, {"auto_batch_size": False}, {"num_envs": 3}])
+def test_a_minibatch_that_a_user_named_stays(values):
+    made = set_up(Config.model_validate({"training_episodes": 2, **values}), Shop())
+    chosen = replace(made, settings=replace(made.settings, sources=dict.fromkeys(values, "flag")))
+    assert chosen.largest_batch == values.get("batch_size", 512)
 
 
 def test_a_rollout_of_the_loan_desk_that_does_not_grow_is_six_half_years():
@@ -68,7 +86,9 @@ def test_the_users_number_and_rollout_steps_come_first():
 def test_gymnasium_environments_are_eight_and_one_where_rollouts_keep_their_size():
     pytest.importorskip("gymnasium")
     size = rollout_size(load_simulator("gymnasium:CartPole-v1").simulator)
-    assert (size.instances, size.steps, size.first, size.unit) == (8, 1024, 8192, 10_000)
+    assert (size.instances, size.steps, size.first, size.unit) == (8, 390, 3120, 10_000)
+    short = rollout_size(load_simulator("gymnasium:CartPole-v1").simulator, training_episodes=2)
+    assert (short.instances, short.steps, short.first) == (8, 128, 1024)
     size = rollout_size(load_simulator("gymnasium:CartPole-v1").simulator, grow_rollouts=False)
     assert (size.instances, size.steps, size.samples, size.first) == (1, 2048, 2048, 0)
 

@@ -15,7 +15,8 @@ class Machine(BaseModel):
 
     auto_batch_size: bool = True
     """Choose the size of a minibatch. True takes the largest power of two within the samples, free memory and
-    BATCH_SIZE. False takes BATCH_SIZE."""
+    BATCH_SIZE; in a short run whose rollouts grow, at most a sixteenth of the first one, unless BATCH_SIZE is named.
+    False takes BATCH_SIZE."""
 
     batch_size: int = Field(default=512, ge=1, le=65536)
     """Largest minibatch, in samples. Integer 1 .. 65536. Larger: fewer and less noisy steps, better use of a GPU."""

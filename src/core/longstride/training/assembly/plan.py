@@ -109,7 +109,7 @@ def plan_settings(setup: Setup) -> PlanSettings:
         mixed_precision=config.use_mixed_precision,
         tf32=config.use_tf32,
         auto_batch=config.auto_batch_size,
-        largest_batch=config.batch_size,
+        largest_batch=setup.largest_batch,
         samples=size.samples,
         bytes_per_sample=ByPrecision(lambda half: bytes_of_a_sample(spec, half, config.gradient_checkpointing)),
         fixed_bytes=fixed_bytes(spec, size.samples),

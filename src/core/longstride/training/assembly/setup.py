@@ -23,8 +23,14 @@ LARGEST_ROLLOUT = 4 << 30
 """Bytes that a rollout and its copy for the update take at most where nobody named its size. The same on all machines,
 so that the same settings learn the same everywhere."""
 
-_FIRST_STEPS, _STREAMS, _ENVIRONMENTS = 8_192, 32, 8
-"""Steps of the first rollout where rollouts grow, and the instances, or Gymnasium environments, that they come from."""
+_FIRST_STEPS, _LEAST_FIRST = 8_192, 1_024
+"""Most and fewest steps of the first rollout where rollouts grow: a short run begins with less, to learn more often."""
+
+_STREAMS, _ENVIRONMENTS = 32, 8
+"""Instances, or Gymnasium environments, that rollouts come from where they grow."""
+
+_MINIBATCHES = 16
+"""Minibatches of the first rollout where rollouts grow, at least, unless the user named their size."""
 
 _FEWEST_GROUPS, _FEWEST_STEPS = 4, 64
 """Groups whose gradients show the noise, and steps of an instance in the first rollout."""
@@ -100,6 +106,14 @@ class Setup:
     def simulator(self) -> Simulator:
         """Simulator of the run."""
         return self.loaded.simulator
+
+    @property
+    def largest_batch(self) -> int:
+        """Most samples of a minibatch: BATCH_SIZE, or less of it where a short run begins with small rollouts."""
+        config, first, names = self.config, self.size.first, ("auto_batch_size", "batch_size")
+        if not first or any(map(self.settings.is_chosen, names)):
+            return config.batch_size
+        return min(config.batch_size, max(first // _MINIBATCHES, 1))
 
     @property
     def source(self) -> dict[str, Any]:
@@ -209,9 +223,10 @@ def _growing_size(config: Config, simulator: Simulator, spec: PolicySpec, group_
     streams, least = (_STREAMS, _SHORTEST_EPISODE) if simulator.compiled else (_ENVIRONMENTS, _SHORTEST_IN_PYTHON)
     instances = max(whole_groups(streams, group_size), _FEWEST_GROUPS * group_size if group_size > 1 else 1)
     unit = max(simulator.expected_steps or simulator.max_steps, least) if simulator.compiled else least
-    first = max(_FIRST_STEPS // instances, _FEWEST_STEPS) * instances
+    share = config.training_episodes * unit // LARGEST_SHARE
+    first = max(min(max(share, _LEAST_FIRST), _FIRST_STEPS) // instances, _FEWEST_STEPS) * instances
     usual = min(_USUAL_SAMPLES, most_samples(spec))
-    steps = max(min(usual, config.training_episodes * unit // LARGEST_SHARE), first) // instances
+    steps = max(min(usual, share), first) // instances
     reason = "parts of an episode each, as rollouts grow"
     memory = _memory(spec, instances, steps, steps, simulator)
     restart = round(_RESTART_HORIZONS * config.horizon) if simulator.compiled and group_size == 1 else 0
