@@ -44,7 +44,7 @@ def test_a_short_run_sets_aside_no_more_memory_than_its_rollouts_may_take():
 
 @pytest.mark.parametrize(
     ("episodes", "first", "batch"),
-    [(1, 2_048, 128), (8, 2_496, 156), (20, 6_240, 390), (27, 8_192, 512), (200, 8_192, 512)],
+    [(1, 2_048, 128), (8, 2_496, 156), (13, 4_032, 252), (14, 8_192, 512), (200, 8_192, 512)],
 )
 def test_a_short_run_begins_with_small_rollouts_and_minibatches(episodes, first, batch):
     made = set_up(Config.model_validate({"training_episodes": episodes}), Shop())

@@ -23,8 +23,9 @@ LARGEST_ROLLOUT = 4 << 30
 """Bytes that a rollout and its copy for the update take at most where nobody named its size. The same on all machines,
 so that the same settings learn the same everywhere."""
 
-_FIRST_STEPS, _LEAST_FIRST = 8_192, 1_024
-"""Most and fewest steps of the first rollout where rollouts grow: a short run begins with less, to learn more often."""
+_FIRST_STEPS, _LEAST_FIRST, _SHORT = 8_192, 1_024, 80
+"""Steps of the first rollout where rollouts grow. A run of fewer than 80 such rollouts begins with less, to learn more
+often: with its share of the run, but not with less than the second number."""
 
 _STREAMS, _ENVIRONMENTS = 32, 8
 """Instances, or Gymnasium environments, that rollouts come from where they grow."""
@@ -224,7 +225,8 @@ def _growing_size(config: Config, simulator: Simulator, spec: PolicySpec, group_
     instances = max(whole_groups(streams, group_size), _FEWEST_GROUPS * group_size if group_size > 1 else 1)
     unit = max(simulator.expected_steps or simulator.max_steps, least) if simulator.compiled else least
     share = config.training_episodes * unit // LARGEST_SHARE
-    first = max(min(max(share, _LEAST_FIRST), _FIRST_STEPS) // instances, _FEWEST_STEPS) * instances
+    is_short = config.training_episodes * unit < _SHORT * _FIRST_STEPS
+    first = max((max(share, _LEAST_FIRST) if is_short else _FIRST_STEPS) // instances, _FEWEST_STEPS) * instances
     usual = min(_USUAL_SAMPLES, most_samples(spec))
     steps = max(min(usual, share), first) // instances
     reason = "parts of an episode each, as rollouts grow"
