@@ -12,9 +12,11 @@ from helpers.setups import set_up
 from oracles.toy_simulators import Bandit, Shop
 
 from longstride.config import Config
+from longstride.hardware.planning.choices import batch_size
 from longstride.rollout.trajectory import trajectory_bytes
 from longstride.simulators.loading import load_simulator
 from longstride.training.assembly import components
+from longstride.training.assembly.plan import plan_settings
 
 
 def rollout_size(simulator, **values):
@@ -50,6 +52,13 @@ def test_a_short_run_begins_with_small_rollouts_and_minibatches(episodes, first,
     made = set_up(Config.model_validate({"training_episodes": episodes}), Shop())
     assert (made.size.first, made.largest_batch) == (first, batch)
     assert made.size.samples == max(first, episodes * 50_000 // 160 // 32 * 32)
+
+
+def test_a_plan_says_what_makes_its_minibatches_small():
+    short, long = (plan_settings(set_up(Config(training_episodes=n), Shop())) for n in (2, 50))
+    assert (short.batch_reason, short.largest_batch) == ("at least 16 minibatches", 128)
+    assert (long.batch_reason, long.largest_batch) == ("", 512)
+    assert batch_size(short, 10**6) == (128, "2,048 samples, at least 16 minibatches, memory would allow 1,000,000")
 
 
 @pytest.mark.parametrize("values", [{"batch_size": 700}, {"auto_batch_size": False}, {"num_envs": 3}])

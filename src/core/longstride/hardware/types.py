@@ -106,6 +106,7 @@ class PlanSettings:
     parallel_reason: str  # reason for that number
     simulation_threads: int  # threads that play; 0 for all usable cores
     update_threads: int  # threads of the update; 0 for all usable cores
+    batch_reason: str = ""  # what limits the minibatch, a phrase, if BATCH_SIZE does not; else empty
     fixed_bytes: int = 0  # bytes of an update that do not depend on the microbatch
     joining_bytes: int = 0  # bytes needed on the device before the first step
     update_execution: Execution | Literal["auto"] = "auto"  # "auto", or the execution that the user insists on

@@ -80,7 +80,8 @@ def batch_size(settings: PlanSettings, room: int) -> tuple[int, str]:
         raise UserError(f"BATCH_SIZE is {largest}; a minibatch has at least one sample.")
     if not settings.auto_batch:
         return largest, "AUTO_BATCH_SIZE is off"
-    reason = f"{settings.samples:,} samples, BATCH_SIZE {largest:,}, memory would allow {room:,}"
+    limit = settings.batch_reason or f"BATCH_SIZE {largest:,}"
+    reason = f"{settings.samples:,} samples, {limit}, memory would allow {room:,}"
     return auto_batch_size(settings.samples, room, largest), reason
 
 

@@ -30,7 +30,7 @@ from longstride.policies.spec import PolicySpec
 from longstride.text import format_bytes
 from longstride.training.assembly.algorithm import build_algorithm, build_schedule
 from longstride.training.assembly.hosts import memory_of_players, uses_players
-from longstride.training.assembly.setup import Setup, group_size
+from longstride.training.assembly.setup import MINIBATCHES, Setup, group_size
 from longstride.training.display.messages import batch_line, memory_lines, precision_lines, rank_lines
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.files import write_json
@@ -110,6 +110,7 @@ def plan_settings(setup: Setup) -> PlanSettings:
         tf32=config.use_tf32,
         auto_batch=config.auto_batch_size,
         largest_batch=setup.largest_batch,
+        batch_reason="" if setup.largest_batch == config.batch_size else f"at least {MINIBATCHES} minibatches",
         samples=size.samples,
         bytes_per_sample=ByPrecision(lambda half: bytes_of_a_sample(spec, half, config.gradient_checkpointing)),
         fixed_bytes=fixed_bytes(spec, size.samples),

@@ -30,7 +30,7 @@ often: with its share of the run, but not with less than the second number."""
 _STREAMS, _ENVIRONMENTS = 32, 8
 """Instances, or Gymnasium environments, that rollouts come from where they grow."""
 
-_MINIBATCHES = 16
+MINIBATCHES = 16
 """Minibatches of the first rollout where rollouts grow, at least, unless the user named their size."""
 
 _FEWEST_GROUPS, _FEWEST_STEPS = 4, 64
@@ -114,7 +114,7 @@ class Setup:
         config, first, names = self.config, self.size.first, ("auto_batch_size", "batch_size")
         if not first or any(map(self.settings.is_chosen, names)):
             return config.batch_size
-        return min(config.batch_size, max(first // _MINIBATCHES, 1))
+        return min(config.batch_size, max(first // MINIBATCHES, 1))
 
     @property
     def source(self) -> dict[str, Any]:
