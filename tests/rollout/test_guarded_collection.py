@@ -225,7 +225,7 @@ class Endless(Simulator):
 def test_an_endless_loop_ends_the_process(tmp_path):
     """In a compiled helper: neither thread nor function can be interrupted."""
     (tmp_path / "endless.py").write_text(ENDLESS)
-    flags = "--simulator endless.py:Endless --episode-time-limit 2 --training-episodes 2 --run-directory run"
+    flags = "--simulator endless.py:Endless --episode-time-limit 2 --rollout-steps 300 --run-directory run"
     command = [sys.executable, f"{ROOT}/scripts/train.py", *flags.split()]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src" / "core")}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=150)

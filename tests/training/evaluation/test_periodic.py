@@ -209,10 +209,10 @@ def without_asking(directory, stop_after=None, resume=False, **changes):
 
 
 def test_a_run_whose_rollouts_grow_is_evaluated_unasked(tmp_path):
-    """50,000 steps are seven iterations; all evaluations play a tenth of that, episodes of 256, and learn nothing."""
+    """50,000 steps are 25 iterations; all evaluations play a tenth of that, episodes of 256, and learn nothing."""
     run, printed = without_asking(tmp_path / "unasked")
     found = [r["evaluation"] for r in read_metrics(tmp_path / "unasked")]
-    assert [each is not None for each in found] == [False] * 6 + [True], "and once before training"
+    assert [each is not None for each in found] == [False] * 24 + [True], "and once before training"
     assert found[-1]["episodes"] == 4
     assert "best heuristic" not in printed
     assert "The policy of the run is " in printed
@@ -223,7 +223,7 @@ def test_a_run_whose_rollouts_grow_is_evaluated_unasked(tmp_path):
     without_asking(tmp_path / "never", evaluate_every=0)
     first, second = (load_checkpoint(tmp_path / name)[0] for name in ("unasked", "never"))
     assert all(torch.equal(first[name], second[name]) for name in second)
-    assert [r["evaluation"] for r in read_metrics(tmp_path / "never")] == [None] * 7
+    assert [r["evaluation"] for r in read_metrics(tmp_path / "never")] == [None] * 25
 
 
 def test_a_resumed_run_chooses_the_same_policy(tmp_path):

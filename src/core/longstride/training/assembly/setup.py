@@ -226,7 +226,8 @@ def _growing_size(config: Config, simulator: Simulator, spec: PolicySpec, group_
     unit = max(simulator.expected_steps or simulator.max_steps, least) if simulator.compiled else least
     share = config.training_episodes * unit // LARGEST_SHARE
     is_short = config.training_episodes * unit < _SHORT * _FIRST_STEPS
-    first = max((max(share, _LEAST_FIRST) if is_short else _FIRST_STEPS) // instances, _FEWEST_STEPS) * instances
+    wanted = min(max(share, _LEAST_FIRST), _FIRST_STEPS) if is_short else _FIRST_STEPS
+    first = max(wanted // instances, _FEWEST_STEPS) * instances
     usual = min(_USUAL_SAMPLES, most_samples(spec))
     steps = max(min(usual, share), first) // instances
     reason = "parts of an episode each, as rollouts grow"
