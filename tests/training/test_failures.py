@@ -121,7 +121,7 @@ def test_a_run_that_fits_in_no_piece_ends_with_a_sentence_and_its_checkpoint(tmp
 )
 def test_the_advice_names_the_settings_in_their_order(sizes, names, flags):
     sizes = dict(zip(("batch-size", "rollout-steps", "num-envs"), sizes, strict=True))
-    text = str(memory_error(MemoryError(), 0, "longstride --mode train", sizes, gpu=True))
+    text = str(memory_error(MemoryError(), 0, 0, "longstride --mode train", sizes, gpu=True))
     assert f"(MemoryError). Lower, in this order, {names} the network" in text
     command = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True longstride --mode train"
     assert text.endswith(f"Nothing was learned yet. Begin with: {command} {flags}")
@@ -200,7 +200,7 @@ def test_weights_that_cannot_play_are_left_for_those_that_could(tmp_path, change
 
 
 def test_the_sentence_of_a_run_that_explodes_again_and_again():
-    text = str(divergence_error("reason.", 7, "longstride --mode train --resume", [1e-3, 5e-4]))
+    text = str(divergence_error("reason.", 7, 7, "longstride --mode train --resume", [1e-3, 5e-4]))
     assert "Iteration 8: training diverged" in text
     assert "longstride --mode train --resume --no-use-mixed-precision --learning-rate-actor 0.0005" in text
 

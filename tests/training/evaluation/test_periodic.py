@@ -1,6 +1,7 @@
 """Evaluations while a run trains: when, of what, on which streams; and that they change nothing that is learned."""
 
 import io
+import threading
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ pytest.importorskip("pydantic")
 pytest.importorskip("scipy")
 
 from longstride.config import Config
-from longstride.errors import UserError
+from longstride.errors import EndlessEpisodeError, UserError
 from longstride.policies.networks import ActorCritic, restore_model
 from longstride.seeding import stream
 from longstride.settings import Settings
@@ -372,3 +373,21 @@ def test_a_metric_that_no_episode_had_is_said_to_be_missing():
     assert evaluation_line(7, "cycle_time", "", found).endswith(
         "evaluated greedily on 3 episodes in 1 s: cycle time not known."
     )
+
+
+def test_an_evaluation_that_never_ends_is_given_up(monkeypatch):
+    """It plays whole episodes before a run has collected any, so it may be the first to meet an endless loop."""
+    monkeypatch.setattr(periodic, "_COMPILING", 0.05)
+    goes_on = threading.Event()
+
+    class Stuck:
+        def play_each(self, *arguments):
+            goes_on.wait(60.0)
+            return []
+
+    monkeypatch.setattr(periodic, "build_player", lambda *_: Stuck())
+    play = periodic.EpisodesPlayer(Shop(), None, SEED, 1, patience=0.05)
+    with pytest.raises(EndlessEpisodeError, match="Shop: 3 episodes of an evaluation took longer than EPISODE_TIME"):
+        play(np.zeros(1), "trained", range(3), "streams")
+    goes_on.set()
+    assert periodic.EpisodesPlayer(Shop(), None, SEED, 1)(np.zeros(1), "trained", range(3), "streams") == []

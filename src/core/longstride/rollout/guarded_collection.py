@@ -30,11 +30,12 @@ def collect_guarded(
     count: int,
     seconds: float,
     directory: Path,
+    saved: int = 0,
 ) -> tuple[Sequence[InstanceTrajectory], float]:
     """Return what :meth:`Collector.collect` returns for an iteration, counted from 0.
 
     ``before`` is the collector's present state, from which a failure is played again. ``seconds`` is the time limit, 0
-    for none; the command in an error names the run's ``directory``.
+    for none. An error names the run's ``directory`` and the iteration of its last checkpoint, ``saved``.
 
     Raises:
         SimulatorError: the simulator broke its contract, or (EndlessEpisodeError) did not return in time.
@@ -64,17 +65,17 @@ def collect_guarded(
             again = "every step returned." if late else "it does not fail: is it deterministic?"
             fault = str(exact) if exact else f"{fault.rstrip('.')}; played again, {again}"
         kind = EndlessEpisodeError if late else SimulatorError
-        raise kind(f"{fault} {_what_is_left(simulator, collector.plan.seed, iteration, directory)}") from error
+        raise kind(f"{fault} {_what_is_left(simulator, collector.plan.seed, iteration, saved, directory)}") from error
 
 
-def _what_is_left(simulator: Simulator, seed: int, iteration: int, directory: Path) -> str:
+def _what_is_left(simulator: Simulator, seed: int, iteration: int, saved: int, directory: Path) -> str:
     """Return what was saved and, if a command can make the simulator, how to repeat the failure."""
-    saved = f"Iterations up to {iteration} are saved. " if iteration else ""
+    left = f"Iterations up to {saved} are saved. " if saved else ""
     if type(simulator).__module__ == PROGRAM or is_of_a_program(str(getattr(simulator, "name", ""))):
-        return f"{saved}Seed {seed}."
+        return f"{left}Seed {seed}."
     run = shell_word(str(directory))
     command = f"{this_command()} --mode replay --run-directory {run} --iteration {iteration + 1}"
-    return f"{saved}Seed {seed}; play it again: {command}"
+    return f"{left}Seed {seed}; play it again: {command}"
 
 
 def run_with_timeout(seconds: float, function: Callable[[], T]) -> T:

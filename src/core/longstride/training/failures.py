@@ -18,8 +18,10 @@ from longstride.training.settings import TrainingSettings
 
 
 @contextmanager
-def report_update_errors(updater: Updater, iteration: int, settings: TrainingSettings) -> Iterator[None]:
+def report_update_errors(updater: Updater, iteration: int, saved: int, settings: TrainingSettings) -> Iterator[None]:
     """Turn failures of an update, after every recovery has failed, into sentences.
+
+    ``iteration`` is the number of finished iterations, ``saved`` that of the last checkpoint.
 
     Raises:
         UserError: in place of a known failure.
@@ -27,8 +29,8 @@ def report_update_errors(updater: Updater, iteration: int, settings: TrainingSet
     try:
         yield
     except DivergedError as error:
-        command = settings.command_after(iteration)
-        raise divergence_error(error, iteration, command, [*updater.learning_rates.values()]) from error
+        command = settings.command_after(saved)
+        raise divergence_error(error, iteration, saved, command, [*updater.learning_rates.values()]) from error
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
@@ -37,8 +39,8 @@ def report_update_errors(updater: Updater, iteration: int, settings: TrainingSet
             "rollout-steps": settings.rollout_steps,
             "num-envs": settings.instances,
         }
-        command = settings.command_after(iteration)
-        raise memory_error(error, iteration, command, sizes, updater.device.type == "cuda") from error
+        command = settings.command_after(saved)
+        raise memory_error(error, iteration, saved, command, sizes, updater.device.type == "cuda") from error
 
 
 @contextmanager
@@ -97,7 +99,9 @@ def _memory_line(iteration: int, event: dict[str, Any]) -> str:
     )
 
 
-def memory_error(error: BaseException, iteration: int, command: str, sizes: Mapping[str, int], gpu: bool) -> UserError:
+def memory_error(
+    error: BaseException, iteration: int, saved: int, command: str, sizes: Mapping[str, int], gpu: bool
+) -> UserError:
     """Return the error of an update that does not fit into memory in the smallest microbatches.
 
     ``sizes`` has the values of the flags that lower memory, in the order in which to lower them. The command continues
@@ -111,11 +115,11 @@ def memory_error(error: BaseException, iteration: int, command: str, sizes: Mapp
     return UserError(
         f"Iteration {iteration + 1}: out of memory, and smaller microbatches did not help ({reason}). "
         f"Lower, in this order, {', '.join(names)}{', then' if names else ''} the network (CRITIC_HIDDEN_SIZE, "
-        f"ACTOR_HIDDEN_SIZE, NUM_HIDDEN_LAYERS: a new run). {resume_sentence(iteration, variable + command, flags)}"
+        f"ACTOR_HIDDEN_SIZE, NUM_HIDDEN_LAYERS: a new run). {resume_sentence(saved, variable + command, flags)}"
     )
 
 
-def divergence_error(reason: object, iteration: int, command: str, rates: Sequence[float]) -> UserError:
+def divergence_error(reason: object, iteration: int, saved: int, command: str, rates: Sequence[float]) -> UserError:
     """Return the error of a run that diverges at these learning rates of actor and critic, whatever is done.
 
     The command is that of :func:`memory_error`.
@@ -126,7 +130,7 @@ def divergence_error(reason: object, iteration: int, command: str, rates: Sequen
         f"Iteration {iteration + 1}: training diverged, and going back to good parameters did not help "
         f"({str(reason).rstrip('.')}). Set USE_MIXED_PRECISION = False, lower LEARNING_RATE_ACTOR and "
         "LEARNING_RATE_CRITIC, and look at the size of the simulator's rewards. "
-        f"{resume_sentence(iteration, command, flags)}"
+        f"{resume_sentence(saved, command, flags)}"
     )
 
 

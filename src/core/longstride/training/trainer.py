@@ -174,7 +174,7 @@ class Trainer:
                 if self.ranks.size > 1:
                     self.collector.restart_old_episodes(whole.terminated, self.ranks.gather(self.collector.part))
                 return Collected(trajectories, whole, fallbacks)
-            with report_update_errors(self.updater, self.iteration, self.settings):
+            with report_update_errors(self.updater, self.iteration, self.checkpoints.begun, self.settings):
                 fallbacks.append(self.updater.rollback(whole.problem))
             self.collector.load_state_dict(before)
 
@@ -185,7 +185,8 @@ class Trainer:
         try:
             if count:
                 arguments = self.collector, before, self.actor_params(), self.iteration, count
-                trajectories, seconds = collect_guarded(*arguments, run.episode_time_limit, run.directory)
+                limits = run.episode_time_limit, run.directory, self.checkpoints.begun
+                trajectories, seconds = collect_guarded(*arguments, *limits)
         except PolicyNotFiniteError as error:
             problem = str(error)
         return trajectories, summary_of(trajectories, seconds, problem, self.collector.terminated)
@@ -202,7 +203,7 @@ class Trainer:
 
     def _update(self, collected: Collected, coefficients: Coefficients, share_done: float) -> UpdateReport:
         """Improve the policy by a rollout."""
-        with report_update_errors(self.updater, self.iteration, self.settings):
+        with report_update_errors(self.updater, self.iteration, self.checkpoints.begun, self.settings):
             batch = self.rewards.batch(collected, self.iteration + 1, share_done)
             report = self.updater.update(batch, coefficients, stream(self.settings.seed, "update", self.iteration))
         self.utilization.sampler.phase(None)

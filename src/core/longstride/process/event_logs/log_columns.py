@@ -130,9 +130,9 @@ class LogColumns:
         latest = -_first(case, -ahead, due.known & (case >= 0), len(log.cases))
         seconds = latest - of_begin
         if log.starts_estimated:
-            seconds += _first(log.case, log.end, log.end == log.end, len(log.cases)) - log.case_times()[0]
+            seconds += _first(log.case, log.end, np.isfinite(log.end), len(log.cases)) - log.case_times()[0]
         if log.only_dates:
-            seconds -= _first(log.case, log.clock_end, log.end == log.end, len(log.cases)) % _DAY
+            seconds -= _first(log.case, log.clock_end, np.isfinite(log.end), len(log.cases)) % _DAY
         return np.where(np.isfinite(seconds), seconds, np.nan) / _HOUR
 
 

@@ -106,10 +106,9 @@ class Routing:
         return np.bincount(np.array(self.target)[tasks], self.expected_visits()[tasks], activities)
 
     def expected_work_ahead(self, work: np.ndarray) -> np.ndarray:
-        """Return float64[A], the expected work from each activity, included, to the end of a case.
+        """Return float64[A], the work that is expected from each activity on, for float64[A] work of each itself.
 
-        Of parallel branches the longest counts. An activity with several nodes gets their mean, and an activity without
-        a node its own work. ``work``, float64[A], is the time that each activity takes.
+        Of parallel branches the longest counts, of several nodes of an activity their mean, of none its own work.
         """
         ahead = np.zeros(len(self.kind))
         for _ in range(_MOST_SWEEPS):

@@ -212,12 +212,12 @@ def build_evaluation(setup: Setup) -> PeriodicEvaluation | None:
     threads = config.simulation_threads or detect_cores().usable
     if config.evaluate_every > 0:
         asked = config.evaluate_every, config.evaluation_episodes
-        return asked_evaluation(simulator, setup.spec, *asked, config.seed, threads)
+        return asked_evaluation(simulator, setup.spec, *asked, config.seed, threads, config.episode_time_limit)
     if config.evaluate_every == 0 or not simulator.compiled or not (size.first or simulator.hooks.whole_episodes):
         return None
     timed = config.training_episodes == NO_LIMIT
     total = _TIMED_STEPS if timed else config.training_episodes * size.counted
-    return unasked_evaluation(simulator, setup.spec, total, config.seed, threads)
+    return unasked_evaluation(simulator, setup.spec, total, config.seed, threads, config.episode_time_limit)
 
 
 def build_heuristics(setup: Setup, directory: RunDirectory) -> Heuristics | None:

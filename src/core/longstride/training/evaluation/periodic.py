@@ -4,12 +4,15 @@ import time
 from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from longstride.errors import EndlessEpisodeError
 from longstride.policies.spec import PolicySpec
+from longstride.rollout.guarded_collection import run_with_timeout
+from longstride.simulators.check.time_limit import TooLong
 from longstride.simulators.simulator import Simulator
 from longstride.training.evaluation.compiled import CompiledPlayer, Length, Played
 from longstride.training.evaluation.evaluate import PERIODIC, build_player, summarise
@@ -25,6 +28,9 @@ RARE = "rare states"
 
 _EVALUATIONS, _EPISODES, _MOST_EPISODES, _MOST_STEPS = 8, 4, 100, 200_000
 """Evaluations that no setting names: about how many, the fewest and most episodes of one, and its most steps."""
+
+_COMPILING = 120.0
+"""Seconds that compiling may take."""
 
 _SHORTEST = 1_000
 """Steps below which no episode is cut."""
@@ -104,21 +110,21 @@ class PeriodicEvaluation:
 
 
 def asked_evaluation(
-    simulator: Simulator, spec: PolicySpec, every: int, episodes: int, seed: int, threads: int
+    simulator: Simulator, spec: PolicySpec, every: int, episodes: int, seed: int, threads: int, patience: float = 0.0
 ) -> PeriodicEvaluation:
-    """Return evaluations after every so many iterations, of so many whole episodes."""
-    play = EpisodesPlayer(simulator, spec, seed, threads)
+    """Return evaluations after every so many iterations, of so many whole episodes; see :class:`EpisodesPlayer`."""
+    play = EpisodesPlayer(simulator, spec, seed, threads, patience)
     usual = simulator.expected_steps or simulator.max_steps
     return PeriodicEvaluation(play, Length(0, episodes, episodes), usual, every=every, play_from=play.play_from)
 
 
 def unasked_evaluation(
-    simulator: Simulator, spec: PolicySpec, total: int, seed: int, threads: int
+    simulator: Simulator, spec: PolicySpec, total: int, seed: int, threads: int, patience: float = 0.0
 ) -> PeriodicEvaluation | None:
     """Return evaluations of about a tenth of a run's ``total`` steps, half of it at the end; None in short runs.
 
     Long episodes are cut, unless the simulator wants whole ones. A run that is too short for evaluations at intervals
-    has the comparison at its end alone.
+    has the comparison at its end alone. For ``patience`` see :class:`EpisodesPlayer`.
     """
     share, episode, played = total // OF_A_RUN, simulator.expected_steps or simulator.max_steps, simulator
     if not simulator.hooks.whole_episodes:
@@ -132,22 +138,44 @@ def unasked_evaluation(
     interval = total // count if count > 0 else 0
     steps = min(share // 2 // (count + 1), _MOST_STEPS) if count > 0 else 0
     length = Length(steps, _EPISODES, _MOST_EPISODES)
-    play, is_cut = EpisodesPlayer(played, spec, seed, threads), played.max_steps < simulator.max_steps
+    play, is_cut = EpisodesPlayer(played, spec, seed, threads, patience), played.max_steps < simulator.max_steps
     return PeriodicEvaluation(play, length, episode, interval=interval, is_cut=is_cut, play_from=play.play_from)
 
 
 class EpisodesPlayer:
-    """Plays a policy: a :data:`PlayEpisodes`, which is compiled at the first call."""
+    """Plays a policy: a :data:`PlayEpisodes`, which is compiled at the first call.
 
-    def __init__(self, simulator: Simulator, spec: PolicySpec, seed: int, threads: int) -> None:
+    An episode of a compiled simulator may take ``patience`` seconds, beside the time that compiling takes; 0 for no
+    limit. It is the thread of a call that is waited for, and that goes on after the limit.
+    """
+
+    def __init__(self, simulator: Simulator, spec: PolicySpec, seed: int, threads: int, patience: float = 0.0) -> None:
         self._seed, self._player = seed, cache(lambda: build_player(simulator, spec, threads))
+        self._name, self._patience = type(simulator).__name__, patience if simulator.compiled else 0.0
 
     def __call__(self, params: np.ndarray, name: str, episodes: Iterable[int], streams: str) -> list[Played]:
         """Play numbered episodes of some streams."""
-        return self._player().play_each(name, params, episodes, self._seed, streams)
+        numbers, player = list(episodes), self._player()
+        return self._in_time(len(numbers), lambda: player.play_each(name, params, numbers, self._seed, streams))
 
     def play_from(self, params: np.ndarray, name: str, states: np.ndarray, steps: int, first: int) -> list[Played]:
         """Play from some states, ``state_dtype``[n], of a compiled simulator; see :data:`PlayFrom`."""
         player = self._player()
         assert isinstance(player, CompiledPlayer)
-        return player.play_from(name, params, states, steps, self._seed, RARE, first)
+        play = partial(player.play_from, name, params, states, steps, self._seed, RARE, first)
+        return self._in_time(len(states), play)
+
+    def _in_time(self, episodes: int, play: Callable[[], list[Played]]) -> list[Played]:
+        """Return what some episodes have played.
+
+        Raises:
+            EndlessEpisodeError: they take too long.
+        """
+        try:
+            return run_with_timeout(self._patience and _COMPILING + self._patience * episodes, play)
+        except TooLong:
+            raise EndlessEpisodeError(
+                f"{self._name}: {episodes} episodes of an evaluation took longer than EPISODE_TIME_LIMIT = "
+                f"{self._patience:g} s each; raise it if nothing is wrong. With --evaluate-every 0 the rollouts "
+                "find the line in which it stays."
+            ) from None

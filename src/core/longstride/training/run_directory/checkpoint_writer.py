@@ -112,11 +112,8 @@ class CheckpointWriter:
         self._thread = ThreadPoolExecutor(1, "checkpoint")
         self._running: Future[None] | None = None
         self._waiting: dict[Which, tuple[dict[str, Tensor], dict[str, Any]]] = {}
-        self._since, self._took, self._unsaid = (
-            0.0,
-            (0.0, 0.0),
-            True,
-        )  # of the newest: its begin; seconds of the last two
+        self._since, self._unsaid = 0.0, True  # when the newest one was begun
+        self._took = 0.0, 0.0  # seconds that the last two took
 
     def is_due(self) -> bool:
         """Return whether a last checkpoint should follow; then wait until the one before is written.
