@@ -349,8 +349,8 @@ NUM_ENVS = 0
 # next iteration. More: less noise in each update, fewer updates for the same time.
 ROLLOUT_STEPS = 0
 
-# Seconds after which collecting a rollout counts as an endless loop. The run then ends and names the line. Number >= 0;
-# 0 for no limit.
+# Seconds after which collecting a rollout, or an episode of an evaluation, counts as an endless loop. The run then
+# ends; of a rollout it names the line. Number >= 0; 0 for no limit.
 EPISODE_TIME_LIMIT = 3600.0
 
 # Threads of the simulation, at most NUM_ENVS. Integer >= 0; 0 for all usable physical cores. On the CPU the result does

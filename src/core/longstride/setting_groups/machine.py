@@ -58,8 +58,8 @@ class Machine(BaseModel):
     last one in the next iteration. More: less noise in each update, fewer updates for the same time."""
 
     episode_time_limit: float = Field(default=3600.0, ge=0, le=threading.TIMEOUT_MAX)
-    """Seconds after which collecting a rollout counts as an endless loop. The run then ends and names the line. Number
-    >= 0; 0 for no limit."""
+    """Seconds after which collecting a rollout, or an episode of an evaluation, counts as an endless loop. The run then
+    ends; of a rollout it names the line. Number >= 0; 0 for no limit."""
 
     simulation_threads: int = Field(default=0, ge=0, le=4096)
     """Threads of the simulation, at most NUM_ENVS. Integer >= 0; 0 for all usable physical cores. On the CPU the result
