@@ -51,12 +51,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--training-episodes", type=int, default=20, help="of at least 50,000 steps each")
     parser.add_argument("--directory", type=Path, default=Path("runs/benchmark_further"))
     options = parser.parse_args(arguments)
     table = Table("problem", "metric", "optimum", "trained, greedy", "gap to the optimum", "steps", "seconds")
     for name in options.problems:
-        runs = [train(name, seed, options) for seed in range(options.seeds)]
+        seeds = range(options.first_seed, options.first_seed + options.seeds)
+        runs = [train(name, seed, options) for seed in seeds]
         optimum, metric = PROBLEMS[name]().optimum(), PROBLEMS[name].main_metric
         sign = 1.0 if PROBLEMS[name].main_metric_lower_is_better else -1.0
         found = [run["score"] for run in runs]

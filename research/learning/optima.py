@@ -53,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
     parser.add_argument("--seeds", type=int, default=3, help="training runs of each problem, seeds 0, 1, ...")
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--training-episodes", type=int, default=50)
     parser.add_argument("--algorithm", choices=ALGORITHMS, default="ppo", help="PPO, or GRPO on common random numbers")
     parser.add_argument("--evaluation-episodes", type=int, default=10)
@@ -61,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     results: dict[str, list[dict[str, Any]]] = {}
     for name in options.problems:
-        for seed in range(options.seeds):
+        for seed in range(options.first_seed, options.first_seed + options.seeds):
             result = train_and_evaluate(name, seed, options)
             results.setdefault(name, []).append(result)
             print(f"{name}, seed {seed}: {result['means']}, {result['seconds']:.0f} s", file=sys.stderr, flush=True)
@@ -71,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def train_and_evaluate(name: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
-    """Return the references, the training's seconds and the mean cost of each policy; heuristics for seed 0 only."""
+    """Return the references, the training's seconds and the mean cost of each policy; heuristics for the first seed only."""
     simulator, simulator_options = PROBLEMS[name]
     hyperparameters = longstride.Hyperparameters(
         simulator_options=simulator_options,
@@ -82,7 +83,7 @@ def train_and_evaluate(name: str, seed: int, options: argparse.Namespace) -> dic
     begin = time.perf_counter()
     run = longstride.train(simulator, hyperparameters, run_directory=options.directory / f"{name}-{seed}", quiet=True)
     seconds = time.perf_counter() - begin
-    heuristics = None if seed == 0 else []
+    heuristics = None if seed == options.first_seed else []
     table = longstride.evaluate(run, episodes=options.evaluation_episodes, policies=heuristics, quiet=True)
     means = {policy: row["metrics"][METRIC]["mean"] for policy, row in table.rows.items()}
     return {"seconds": seconds, "means": means, "references": table.as_json()["references"]}
