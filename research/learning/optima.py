@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def train_and_evaluate(name: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
-    """Return the references, the training's seconds and the mean cost of each policy; heuristics for the first seed only."""
+    """Return references, seconds of training, and the mean cost of each policy; heuristics for the first seed only."""
     simulator, simulator_options = PROBLEMS[name]
     hyperparameters = longstride.Hyperparameters(
         simulator_options=simulator_options,

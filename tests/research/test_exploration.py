@@ -10,8 +10,12 @@ from scipy.optimize import linprog
 
 from longstride.simulators.simulator import new_state
 from research.learning.exploration.batches import BatchServer
+from research.learning.exploration.booking import Booking
 from research.learning.exploration.bursts import RareBurst
 from research.learning.exploration.chain import best, chain_of, metric_of, metrics_of_rules, uniform
+from research.learning.exploration.channels import Channels
+from research.learning.exploration.crews import Crews
+from research.learning.exploration.fishery import Fishery
 from research.learning.exploration.line import RepairedLine
 from research.learning.exploration.machines import FAULTS, HiddenMachine
 from research.learning.exploration.paths import DeepSea, RiverSwim
@@ -19,6 +23,7 @@ from research.learning.exploration.priced import PricedQueue
 from research.learning.exploration.problems import PROBLEMS
 from research.learning.exploration.rooms import TWO_KEYS, KeyDoor
 from research.learning.exploration.servers import ThreeQueues
+from research.learning.exploration.spares import Spares
 from research.learning.exploration.supply import TwoEchelons
 
 ENDLESS = {
@@ -30,8 +35,15 @@ ENDLESS = {
     "late_burst": lambda: RareBurst(100.0, 0.02, 50),
     "batch_server": lambda: BatchServer(places=6),
     "repaired_line": lambda: RepairedLine(places=3),
+    "crews": lambda: Crews(places=2),
+    "channels": lambda: Channels(oldest=4),
 }
-SHORT = {"deep_sea": lambda: DeepSea(5), "key_door": KeyDoor, "two_keys": lambda: KeyDoor(TWO_KEYS, 400)}
+SHORT = {
+    "deep_sea": lambda: DeepSea(5),
+    "key_door": KeyDoor,
+    "two_keys": lambda: KeyDoor(TWO_KEYS, 400),
+    "booking": Booking,
+}
 
 USUALLY_WORKS = {"inspection": 0.85, "three_faults": 0.85, "rare_burst": 0.97, "late_burst": 0.97}
 """Shares of action 0 in random play, so that there is some wear."""
@@ -108,7 +120,7 @@ def test_the_probabilities_are_those_of_the_simulator(name):
         rewards.append(reward - chain.rewards[row, action])
         ended = ended or ("steps" in state.dtype.names and state.steps >= problem.max_steps)
     assert abs(surprise) <= 4.0 * math.sqrt(variance) + 1e-6
-    if name not in SHORT or name == "deep_sea":  # a walk is rewarded at its end, its length is what counts
+    if name not in SHORT or name in {"deep_sea", "booking"}:  # a walk is rewarded at its end, its length is what counts
         means = np.reshape(rewards, (100, -1)).mean(axis=1)  # what is hidden lasts for several steps
         assert abs(means.mean()) <= 4.0 * means.std() / 10.0 + 1e-9
 
@@ -213,5 +225,35 @@ def test_problems_for_tuning_and_for_reports_are_told_apart():
     kept_back = {name for name, problem in PROBLEMS.items() if not problem.for_tuning}
     assert kept_back == {
         *("deep_sea_20", "river_swim_30", "batch_server", "three_faults", "late_burst", "two_keys"),
-        *("priced_queue", "repaired_line"),
+        *("priced_queue", "repaired_line", "fishery", "crews", "booking", "channels", "spares"),
     }
+
+
+def test_the_best_catch_is_that_of_value_iteration_on_a_grid():
+    """Reed's closed form, next to a stock of 1,000 sizes between which values are interpolated."""
+    problem = Fishery()
+    rate, shock, least = problem.parameters
+    grid = np.linspace(least, 1.2, 1_000)
+    values = np.zeros(1_000)
+    grown = grid * np.exp(rate * (1.0 - grid))
+    while True:
+        ahead = 0.5 * (np.interp(grown * (1.0 + shock), grid, values) + np.interp(grown * (1.0 - shock), grid, values))
+        backed_up = grid + np.maximum.accumulate(ahead - grid)  # leave any smaller stock
+        gain = backed_up - values
+        if np.ptp(gain) < 1e-6:
+            break
+        values = 0.5 * (values + backed_up)
+        values -= values[0]
+    assert problem.optimum() == pytest.approx(gain.mean(), rel=2e-3)
+
+
+def test_a_base_stock_of_parts_earns_in_the_simulator_what_its_probabilities_say():
+    problem = Spares()
+    state, rng, action, profits = new_state(problem)[0], np.random.default_rng(5), np.zeros(2), []
+    problem.reset(state, problem.parameters, rng)
+    for _ in range(40_000):
+        problem.base(state, problem.parameters, None, rng, action)
+        profits.append(problem.step(state, problem.parameters, action, rng)[0])
+    means = np.array(profits).reshape(40, -1).mean(axis=1)
+    assert means.mean() == pytest.approx(problem.known()["base"], abs=4.0 * means.std() / math.sqrt(40))
+    assert problem.optimum() > problem.known()["base"]

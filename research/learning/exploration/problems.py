@@ -5,13 +5,18 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from research.learning.exploration.batches import BatchServer
+from research.learning.exploration.booking import Booking
 from research.learning.exploration.bursts import RareBurst
+from research.learning.exploration.channels import Channels
+from research.learning.exploration.crews import Crews
+from research.learning.exploration.fishery import Fishery
 from research.learning.exploration.line import RepairedLine
 from research.learning.exploration.machines import FAULTS, HiddenMachine
 from research.learning.exploration.paths import DeepSea, RiverSwim
 from research.learning.exploration.priced import PricedQueue
 from research.learning.exploration.rooms import TWO_KEYS, KeyDoor
 from research.learning.exploration.servers import ThreeQueues
+from research.learning.exploration.spares import Spares
 from research.learning.exploration.supply import TwoEchelons
 from research.learning.further_problems_of_search import Polling
 
@@ -40,4 +45,9 @@ PROBLEMS = {
     "two_keys": Problem(partial(KeyDoor, TWO_KEYS, 400), False),
     "priced_queue": Problem(PricedQueue, False),
     "repaired_line": Problem(RepairedLine, False),
+    "fishery": Problem(Fishery, False),
+    "crews": Problem(Crews, False),
+    "booking": Problem(Booking, False),
+    "channels": Problem(Channels, False),
+    "spares": Problem(Spares, False),
 }
