@@ -167,7 +167,7 @@ def test_other_action_spaces_from_training_to_evaluation(kind, tmp_path, refused
         named = ("--mode", "evaluate", "--checkpoint", run, "--simulator", f"{other}:{kind}")
         assert "is another file; if you trust it, add --trust-simulator." in refused(*named)
         sentence = refused(*named, "--trust-simulator")
-        assert "is of another simulator: actions is" in sentence
+        assert "belongs to a different simulator: actions is" in sentence
         assert description(space) in sentence
 
 
@@ -581,7 +581,7 @@ def test_resume_takes_the_settings_of_the_run(finished, tmp_path, capsys):
 @pytest.mark.parametrize(("kind", "different"), [("SmallBandit", "observation_size"), ("Shop", "simulator")])
 def test_resume_with_another_simulator_is_refused(refused, finished, kind, different):
     sentence = refused(*train_arguments(finished, 3, "--resume", "--simulator", f"{TOYS}:{kind}"))
-    assert "was trained on another simulator" in sentence
+    assert "was trained on a different simulator" in sentence
     assert different in sentence
 
 
@@ -599,7 +599,7 @@ def test_an_unknown_heuristic_names_the_nearest(refused, finished):
 
 def test_evaluating_a_checkpoint_on_another_simulator_is_refused(refused, finished):
     sentence = refused("--mode", "evaluate", "--checkpoint", finished, "--simulator", f"{TOYS}:SmallBandit")
-    assert "is of another simulator" in sentence
+    assert "belongs to a different simulator" in sentence
 
 
 def test_a_damaged_checkpoint_is_a_sentence(refused, finished, tmp_path):

@@ -288,7 +288,7 @@ def test_wrong_arguments_of_evaluate_and_load_policy_get_one_sentence(finished, 
         (lambda: evaluate(finished, episodes=1), "evaluation_episodes: 1 should be greater than or equal to 2."),
         (
             lambda: evaluate(finished, toy_simulators.Bandit()),
-            "another simulator: observation_size is 4 there and 5 here.",
+            "a different simulator: observation_size is 4 there and 5 here.",
         ),
         (lambda: evaluate(tmp_path), "There is no checkpoint in"),
         (lambda: load_policy(tmp_path), "There is no checkpoint in"),

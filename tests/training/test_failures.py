@@ -60,8 +60,8 @@ def test_a_run_goes_on_with_the_smaller_microbatch_and_says_so_once(tmp_path, mo
     assert event["microbatch_after"] == max(-(-event["microbatch_before"] // 2), 16)
     assert [record["out_of_memory"] for record in later] == [[], []]
     (line,) = [line for line in lines if "out of memory" in line]
-    assert line.startswith("Iteration 1: out of memory (gradients: asked for 2,147.5 MB, ")
-    assert f"the microbatch is {event['microbatch_after']} in place of {event['microbatch_before']}" in line
+    assert line.startswith("Iteration 1: out of memory (gradients: requested 2,147.5 MB, ")
+    assert f"the microbatch is now {event['microbatch_after']} instead of {event['microbatch_before']}" in line
 
 
 def test_a_resumed_run_keeps_the_smaller_microbatch_to_the_bit(tmp_path, monkeypatch):

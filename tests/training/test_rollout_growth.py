@@ -25,9 +25,9 @@ def test_a_rollout_is_wanted_that_is_half_noise(noise, signal, steps):
 @pytest.mark.parametrize(
     ("size", "wanted", "chosen", "reason"),
     [
-        (8192, 12_000, 12_000, "as many as asked for"),
-        (8192, 100_000, 16_384, "at most twice the last ones"),
-        (8192, None, 16_384, "at most twice the last ones"),
+        (8192, 12_000, 12_000, "as suggested"),
+        (8192, 100_000, 16_384, "at most twice the last size"),
+        (8192, None, 16_384, "at most twice the last size"),
         (150_000, 900_000, 200_000, "1/160 of the run"),
         (200_000, 900_000, 200_000, ""),  # it is a tenth already
         (8192, 8500, 8192, ""),  # less than a tenth more
@@ -40,7 +40,7 @@ def test_the_next_size_and_its_reason(size, wanted, chosen, reason):
 
 def test_the_memory_that_is_set_aside_is_a_limit():
     limits = GrowthLimits(32, 8192, 372_000, 10**9)
-    assert next_size(300_000, None, limits) == (372_000, "what memory is set aside for")
+    assert next_size(300_000, None, limits) == (372_000, "the most that memory is reserved for")
 
 
 def test_a_short_run_keeps_the_first_size():
@@ -74,11 +74,11 @@ def test_the_learning_rate_stays_in_its_limits_and_without_a_target_as_it_is():
 def test_what_is_learned_of_the_noise_is_said():
     growth = RolloutGrowth(LIMITS)
     line = growth.learn(GradientNoise(signal=2.0, noise=3.0))
-    assert line == "Noise asks for 12,288 steps an iteration; 12,288 are collected from here on (as many as asked for)."
+    assert line == "Gradient noise suggests 12,288 steps an iteration; collecting 12,288 from now on (as suggested)."
     assert (growth.done, growth.size, growth.steps) == (8192, 12_288, 384)
     assert growth.learn(None) is None
     assert growth.learn(GradientNoise(float("nan"), float("nan"))) is None
-    assert growth.learn(GradientNoise(-9.0, 3.0)).startswith("Noise asks for more steps than can be told;")
+    assert growth.learn(GradientNoise(-9.0, 3.0)).startswith("Gradient noise suggests more steps than can be estimated;")
     again = RolloutGrowth(LIMITS)
     again.load_state_dict(growth.state_dict())
     assert again == growth

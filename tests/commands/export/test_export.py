@@ -242,7 +242,7 @@ def test_bad_input_is_a_sentence(shop, tmp_path, capsys):
         (["--checkpoint", str(tmp_path / "nowhere")], "There is no checkpoint in"),
         (["--checkpoint", str(broken)], "is damaged"),
         (["--checkpoint", str(exploded)], "are not finite; name an earlier checkpoint."),
-        (["--checkpoint", str(shop), "--simulator", "cartpole"], "is of another simulator"),
+        (["--checkpoint", str(shop), "--simulator", "cartpole"], "belongs to a different simulator"),
         (["--checkpoint", str(shop), "--resume"], "--resume does not go with --mode export"),
         (["--checkpoint", str(shop), "--output", "/proc/none"], "Cannot write"),
         (["--checkpoint", str(shop), "--format", "tflite"], "Argument --format: invalid choice: 'tflite'"),

@@ -187,7 +187,7 @@ TASK = '{"case": "x", "activity": "A", "since": 0}'
         ('{"time": 1}', ("--serve", "80"), "either --state FILE, a state or a log of open cases, or --serve PORT."),
         ('{"time": 1}', ("--host", "::1"), "--host goes with --serve PORT."),
         ('{"time": 1}', ("--top", "-1"), "--top is -1; expected a number of assignments, 0 for all."),
-        ('{"time": 1, "memory": "x"}', ("--scenario", "loan_desk"), "is of another simulator"),
+        ('{"time": 1, "memory": "x"}', ("--scenario", "loan_desk"), "belongs to a different simulator"),
         ("a,b\n1,2\n", (), "no column is recognised for case, activity, resource, start, end"),
     ],
 )

@@ -28,7 +28,7 @@ def test_rollouts_grow_from_8192_steps_to_the_usual_size():
     size = rollout_size(loan_desk, training_episodes=1000)
     assert (size.instances, size.first, size.samples) == (32, 8192, 372_000)
     assert size.counted == pytest.approx(62_000, rel=0.01)  # steps of an episode
-    assert size.in_words == "8,192 to 372,000 steps an iteration, as noise asks for"
+    assert size.in_words == "8,192 to 372,000 steps an iteration, depending on the gradient noise"
     assert rollout_size(Shop()).counted == 50_000  # its episodes are short
 
 

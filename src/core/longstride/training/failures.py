@@ -66,7 +66,7 @@ def report_gpu_loss(settings: TrainingSettings | None = None, saved: Callable[[]
             remedy = resume_sentence(iteration, settings.command_after(iteration), " --device cpu")
         raise GpuLostError(
             f"The GPU failed ({reason}), and this process cannot use it again. Until nvidia-smi finds the GPU again, "
-            f"go on with --device cpu. {remedy}"
+            f"continue with --device cpu. {remedy}"
         ) from error
 
 
@@ -83,7 +83,7 @@ def update_failure_lines(iteration: int, report: UpdateReport) -> list[str]:
 
 def _fallback_line(iteration: int, fallback: dict[str, Any]) -> str:
     before, after = fallback["precision_before"].upper(), fallback["precision"].upper()
-    precision = f"{after} in place of {before}" if after != before else after
+    precision = f"{after} instead of {before}" if after != before else after
     return (
         f"Iteration {iteration}: back to the last good parameters ({fallback['reason'].rstrip('.')}); from here on "
         f"{precision}, learning rates times {fallback['learning_rate_factor']:.2f}."
@@ -91,11 +91,11 @@ def _fallback_line(iteration: int, fallback: dict[str, Any]) -> str:
 
 
 def _memory_line(iteration: int, event: dict[str, Any]) -> str:
-    asked = "" if event["bytes_asked"] is None else f"asked for {format_bytes(event['bytes_asked'])}, "
+    asked = "" if event["bytes_asked"] is None else f"requested {format_bytes(event['bytes_asked'])}, "
     return (
         f"Iteration {iteration}: out of memory ({event['phase']}: {asked}{format_bytes(event['bytes_free'])} free); "
-        f"the microbatch is {event['microbatch_after']:,} in place of {event['microbatch_before']:,} from here on, "
-        "which changes nothing in what is learned."
+        f"the microbatch is now {event['microbatch_after']:,} instead of {event['microbatch_before']:,}, "
+        "which does not change what is learned."
     )
 
 

@@ -100,7 +100,7 @@ def _collapsed(records: Sequence[dict[str, Any]]) -> Sign | None:
         measured = f"the policy takes one action whatever it observes, {since} {entropy}"
         remedy = f"it stopped trying the others too early, so begin a new run with a higher {ENTROPY_TARGET}"
     else:
-        measured = f"the policy hardly tries anything, {since} {entropy}"
+        measured = f"the policy hardly explores, {since} {entropy}"
         remedy = f"if its result is not good enough, begin a new run with a higher {ENTROPY_TARGET}"
     return Sign("collapse", measured, remedy)
 
@@ -125,8 +125,8 @@ def _fallen(records: Sequence[dict[str, Any]]) -> Sign | None:
         return None
     measured = f"the mean reward was {best:.3g} or better for a while and has been {now:.3g} or worse since"
     remedy = (
-        "the policy has become worse, or what it leaves undone piles up; where a run is evaluated (EVALUATE_EVERY) "
-        "its best policy is kept; else try a new run with a lower LEARNING_RATE_ACTOR"
+        "the policy has become worse, or unfinished work piles up; a run with evaluations (EVALUATE_EVERY) keeps its "
+        "best policy; otherwise try a new run with a lower LEARNING_RATE_ACTOR"
     )
     return Sign("fallen", measured, remedy)
 
@@ -153,18 +153,18 @@ def _dead(last: Sequence[dict[str, Any]]) -> Sign | None:
 
 
 def _blind(last: Sequence[dict[str, Any]]) -> Sign | None:
-    remedy = "look whether observe() writes what the choice should depend on, raise HORIZON, or train longer"
+    remedy = "check that observe() writes what the choice should depend on, raise HORIZON, or train longer"
     if changed := _values(last, "choices_changed"):
         if max(changed) > _FEW_CHANGES:
             return None
         measured = (
-            f"the likeliest action is the same for {1 - changed[-1]:.0%} of the observations, if they are exchanged"
+            f"the likeliest action stays the same for {1 - changed[-1]:.0%} of the observations if others replace them"
         )
         return Sign("observations ignored", measured, remedy)
     effects = _values(last, "observation_effect")
     if not effects or max(effects) > _LITTLE_EFFECT:
         return None
-    measured = f"what the policy does hardly depends on what it observes (means vary by {effects[-1]:.3f} deviations)"
+    measured = f"what the policy does hardly depends on what it observes (means vary by {effects[-1]:.3f} standard deviations)"
     return Sign("observations ignored", measured, remedy)
 
 
@@ -172,7 +172,7 @@ def _still(last: Sequence[dict[str, Any]]) -> Sign | None:
     divergences = _values(last, "approx_kl")
     if not divergences or max(divergences) > _LITTLE_KL:
         return None
-    measured = f"the policy hardly moves (KL below {_LITTLE_KL:g} in {_LAST} iterations)"
+    measured = f"the policy hardly changes (KL below {_LITTLE_KL:g} in {_LAST} iterations)"
     return Sign("policy stands still", measured, "raise LEARNING_RATE_ACTOR or lower ADAM_EPSILON_ACTOR")
 
 
@@ -180,9 +180,9 @@ def _unforeseen(last: Sequence[dict[str, Any]]) -> Sign | None:
     shares = _values(last, "explained_variance")
     if not shares or max(shares) > _LITTLE_VARIANCE:
         return None
-    measured = f"the critic explains {max(shares[-1], 0.0):.0%} of what rewards follow"
+    measured = f"the critic explains {max(shares[-1], 0.0):.0%} of the variance of future rewards"
     remedy = (
-        "if the future depends on the present, let observe() show on what, or lower HORIZON; if it hardly does, as in "
-        "an inventory of short lead time, this is as it should be"
+        "if the future depends on the present, let observe() write what it depends on, or lower HORIZON; if it hardly "
+        "does, as in an inventory with a short lead time, this is normal"
     )
     return Sign("critic", measured, remedy)

@@ -109,8 +109,8 @@ class RolloutGrowth:
         if self.size == before:
             return None
         self.ratio = self.size / before
-        asked = "more steps than can be told" if wanted is None else f"{wanted:,} steps an iteration"
-        return f"Noise asks for {asked}; {self.size:,} are collected from here on ({reason})."
+        suggested = "more steps than can be estimated" if wanted is None else f"{wanted:,} steps an iteration"
+        return f"Gradient noise suggests {suggested}; collecting {self.size:,} from now on ({reason})."
 
     def figures(self) -> dict[str, Any]:
         """Return what metrics.jsonl holds of an iteration that is over."""
@@ -141,10 +141,10 @@ def next_size(size: int, wanted: int | None, limits: GrowthLimits) -> tuple[int,
     """Return the steps of the next rollout after one of ``size``, and a phrase that says what decided it."""
     doubled = round(_MOST_AT_ONCE * size)
     of_run = limits.most > limits.total // LARGEST_SHARE - limits.instances
-    limit = f"1/{LARGEST_SHARE} of the run" if of_run else "what memory is set aside for"
-    candidates = [(doubled, "at most twice the last ones"), (limits.most, limit)]
+    limit = f"1/{LARGEST_SHARE} of the run" if of_run else "the most that memory is reserved for"
+    candidates = [(doubled, "at most twice the last size"), (limits.most, limit)]
     if wanted is not None:
-        candidates.append((wanted, "as many as asked for"))
+        candidates.append((wanted, "as suggested"))
     chosen, reason = min(candidates)
     chosen -= chosen % limits.instances
     return (chosen, reason) if chosen >= _LEAST_GROWTH * size else (size, "")

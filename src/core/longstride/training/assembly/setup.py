@@ -82,7 +82,7 @@ class RolloutSize:
     def in_words(self) -> str:
         """Length of a rollout, or of an episode where whole ones are collected."""
         if 0 < self.first < self.samples:
-            return f"{self.first:,} to {self.samples:,} steps an iteration, as noise asks for"
+            return f"{self.first:,} to {self.samples:,} steps an iteration, depending on the gradient noise"
         return (
             f"{self.samples:,} steps an iteration" if self.steps else f"about {self.expected_steps:,} steps an episode"
         )
