@@ -78,7 +78,9 @@ def test_what_is_learned_of_the_noise_is_said():
     assert (growth.done, growth.size, growth.steps) == (8192, 12_288, 384)
     assert growth.learn(None) is None
     assert growth.learn(GradientNoise(float("nan"), float("nan"))) is None
-    assert growth.learn(GradientNoise(-9.0, 3.0)).startswith("Gradient noise suggests more steps than can be estimated;")
+    assert growth.learn(GradientNoise(-9.0, 3.0)).startswith(
+        "Gradient noise suggests more steps than can be estimated;"
+    )
     again = RolloutGrowth(LIMITS)
     again.load_state_dict(growth.state_dict())
     assert again == growth

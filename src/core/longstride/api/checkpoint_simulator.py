@@ -116,7 +116,8 @@ def require_same_simulator(simulator: Simulator, metadata: dict[str, Any], check
         same = _class_name(saved) == _class_name(present) if name == "simulator" else saved == present
         if not same:
             raise UserError(
-                f"The checkpoint in {checkpoint} belongs to a different simulator: {name} is {saved} there and {present} here."
+                f"The checkpoint in {checkpoint} belongs to a different simulator: "
+                f"{name} is {saved} there and {present} here."
             )
 
 

@@ -164,7 +164,9 @@ def _blind(last: Sequence[dict[str, Any]]) -> Sign | None:
     effects = _values(last, "observation_effect")
     if not effects or max(effects) > _LITTLE_EFFECT:
         return None
-    measured = f"what the policy does hardly depends on what it observes (means vary by {effects[-1]:.3f} standard deviations)"
+    measured = (
+        f"what the policy does hardly depends on what it observes (means vary by {effects[-1]:.3f} standard deviations)"
+    )
     return Sign("observations ignored", measured, remedy)
 
 

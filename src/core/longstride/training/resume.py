@@ -58,8 +58,8 @@ def _require_same_simulator(trainer: Trainer, metadata: dict[str, Any], director
     if metadata["simulator"] != description:
         differing = [name for name, value in description.items() if metadata["simulator"].get(name) != value]
         raise UserError(
-            f"The checkpoint in {directory} was trained on a different simulator (these differ: {', '.join(differing)}); "
-            "resume with the scenario or log that the run began with."
+            f"The checkpoint in {directory} was trained on a different simulator "
+            f"(these differ: {', '.join(differing)}); resume with the scenario or log that the run began with."
         )
     saved, present = (of["source"].get("options", {}) for of in (metadata, trainer.metadata))
     if saved != present:
