@@ -8,29 +8,29 @@ larger value. An unknown name, a wrong type or a value out of range ends the com
 
 # Length of the whole run, in episodes or iterations. Integer >= 1. It counts episodes of the simulator if rollouts grow
 # (GROW_ROLLOUTS), and iterations otherwise; 50,000 steps of shorter episodes, or 10,000 of Gymnasium, count as one. It
-# includes what a resumed run has done already. More: better policies, proportionally longer.
+# includes what a resumed run has already done. More: better policies, proportionally longer.
 TRAINING_EPISODES = 50
 
-# Length of the whole run in environment steps, in place of TRAINING_EPISODES. Integer >= 0; 0 for none. It is rounded
-# up to whole iterations, or to whole episodes if rollouts grow.
+# Length of the whole run in environment steps, instead of TRAINING_EPISODES. Integer >= 0; 0 for none. It is rounded up
+# to whole iterations, or to whole episodes if rollouts grow.
 TOTAL_STEPS = 0
 
 # Length of the run, by name. "quick_test" (10 million steps), "standard" (50), "production" (200) and "extended" (500)
 # set TRAINING_EPISODES, NUM_EPOCHS (10, 12, 15, 20) and EVALUATE_EVERY (25, 50, 100, 200), unless you changed them;
-# NUM_EPOCHS stays 1 where the policy starts from a rule of the simulator. "guide" sets sizes for comparisons of speed,
-# "large_transformer" those of a policy of 100 million parameters (docs/how-to/plan-a-gpu-run.md).
+# NUM_EPOCHS stays 1 if the policy starts from a rule of the simulator. "guide" sets sizes for comparisons of speed,
+# "large_transformer" those of a policy with 100 million parameters (docs/how-to/plan-a-gpu-run.md).
 PRESET = ""
 
 # Wall-clock limit of the run, over all resumptions. "3h", "90m", "1h30m", "45s", "2.5h"; "" for none. The run stops
-# before an iteration that would exceed it. Learning rates fall with the passed time, so the result depends on the
+# before an iteration that would exceed it. Learning rates fall with the elapsed time, so the result depends on the
 # clock. If TRAINING_EPISODES has its default and PRESET is "", only the time ends the run.
 TIME_BUDGET = ""
 
 # Seed of all random streams of the run. Integer >= 0. The same seed on the same machine gives the same result.
 SEED = 0
 
-# Episodes of an evaluation, the same ones for all policies. Integer >= 2. More: narrower intervals, with the square
-# root.
+# Episodes per evaluation, the same ones for all policies. Integer >= 2. More: narrower intervals; four times as many
+# halve them.
 EVALUATION_EPISODES = 30
 
 # Iterations between two evaluations during training. Integer >= -1; 0 for none; -1 for about eight evaluations, in at
@@ -44,13 +44,13 @@ RUN_DIRECTORY = ""
 # package (docs/how-to/track-a-run.md).
 TRACK = ""
 
-# Number of last checkpoints to keep, besides the best one. Integer 1 .. 1000. If one is damaged, the one before is
-# used.
+# Number of most recent checkpoints to keep, besides the best one. Integer 1 .. 1000. If one is damaged, the previous
+# one is used.
 CHECKPOINTS_KEPT = 3
 
 # -------------------------------------------------------------------------------- settings of the simulator
 
-# Simulator to play. "process"; a classic problem: "cartpole", "mountain_car", "mountain_car_continuous", "acrobot",
+# Simulator of the run. "process"; a classic problem: "cartpole", "mountain_car", "mountain_car_continuous", "acrobot",
 # "pendulum"; a problem with a known optimum: "base_stock", "criss_cross", "hospital", "lost_sales", "n_model",
 # "reentrant_line", "tandem"; "gymnasium:CartPole-v1"; or your own: "package.module:Class", "path/to/file.py:Class".
 SIMULATOR = "process"
@@ -76,11 +76,11 @@ DUE = ""
 # cost of an hour, or an activity with that of a task. "" for those of the scenario.
 COST = ""
 
-# Share of the cases of a process that is to be done in time, such as "95% within 10 days". The weight of a broken
-# promise is found while a policy is trained; "" for none.
+# Share of the cases of a process that should be done in time, such as "95% within 10 days". The weight of a missed
+# target is found during training; "" for none.
 TARGET = ""
 
-# Metric that chooses the best policy of a process. Such as "p95_cycle_time", "share_late", "mean_tardiness" or
+# Metric by which the best policy of a process is chosen. Such as "p95_cycle_time", "share_late", "mean_tardiness" or
 # "cost_per_case"; "" for that of the objective.
 MAIN_METRIC = ""
 
@@ -90,7 +90,7 @@ MAIN_METRIC = ""
 CLASS_WEIGHTS = ""
 
 # When a batch of a process begins. "ready": when it is full, or has waited as long as in the log; "policy": when the
-# policy begins it, with the tasks that wait; "" for what the scenario says.
+# policy begins it, with the tasks that are waiting; "" for what the scenario says.
 BATCH_START = ""
 
 # -------------------------------------------------------------------------------- settings of the event log
@@ -98,48 +98,47 @@ BATCH_START = ""
 # Event log from which the scenario is mined, instead of SCENARIO. CSV, XES, Excel, Parquet or OCEL 2.0; "" for none.
 EVENT_LOG = ""
 
-# Columns of a log with unusual names. "case=..,activity=..,resource=..,start=..,end=..". If starts and completions have
-# separate rows, add "transition=..,instance=..".
+# Columns of a log whose names are not recognised. "case=..,activity=..,resource=..,start=..,end=..". If starts and
+# completions have separate rows, add "transition=..,instance=..".
 LOG_COLUMNS = ""
 
 # Format of a log's times. "day-first", "month-first", or a format of Python's strptime such as "%d/%m/%Y %H:%M". "" is
-# enough for ISO 8601, names of months, numbers since 1970, and dates like 31/12/2024.
+# enough for ISO 8601, month names, Unix times, and dates like 31/12/2024.
 TIME_FORMAT = ""
 
 # Time zone of the people's working hours. A name such as "Europe/Berlin". Times without a UTC offset are in this zone,
-# others are converted. "" takes the times as they are, and refuses a mixture.
+# others are converted. "" takes the times as they are, and rejects a mixture.
 TIME_ZONE = ""
 
 # Type of the objects that become cases in an object-centric log. Text, such as "orders" in a log of OCEL 2.0; "" for
 # the only type.
 OBJECT_TYPE = ""
 
-# Leave out bad rows of a log. True lists them in refused_rows.csv of the run directory; False refuses such a log.
+# Leave out bad rows of a log. True lists them in refused_rows.csv of the run directory; False rejects such a log.
 SKIP_BAD_ROWS = False
 
 # Keep repeated events of a log. They have the same case, activity, resource, start and end.
 KEEP_DUPLICATES = False
 
-# Arrivals of a mined scenario. "weekly" draws them with the log's rate of each hour of the week, "replay" repeats the
+# Arrivals of a mined scenario. "weekly" draws them from the log's rate for each hour of the week, "replay" repeats the
 # logged times in every episode.
 LOG_ARRIVALS = "weekly"
 
-# Column of a log whose values are classes of cases. Each class has its own flow, delays and queues, and service times
-# of its own where these differ; numbers become three ranges. "auto" takes the column on which routing or times depend
+# Column of a log whose values are classes of cases. Each class has its own routing, delays and queues, and its own
+# service times if these differ; numbers become three ranges. "auto" takes the column on which routing or times depend
 # most in held-out cases, if there is one; "" for none.
 CLASSES = ""
 
-# Largest difference of the simulated process from its log with which verdicts are given. Number >= 0, a share of the
-# log's time or of the cycle time. The mined scenario keeps it.
+# Largest difference between the simulated process and its log up to which verdicts are given. Number >= 0, a share of
+# the log's time or of the cycle time. The mined scenario keeps it.
 LOG_TOLERANCE = 0.15
 
-# Largest log, in bytes, unpacked. Integer >= 1. The LOG_MAX_... limits protect against small files that become huge. A
-# log beyond a limit is refused with its name. Raise a limit for a genuine log, and lower the limits for logs of unknown
+# Largest log, in unpacked bytes. Integer >= 1. The LOG_MAX_... limits protect against small files that become huge. If
+# a log exceeds a limit, the error names it. Raise a limit for a genuine log, and lower the limits for logs of unknown
 # origin.
 LOG_MAX_BYTES = 8_000_000_000
 
-# Largest number of bytes that one byte of a gzip file or workbook may become, beyond 100 MB. Integer >= 1. Logs rarely
-# exceed 50.
+# Largest compression ratio of a gzip file or workbook, once it exceeds 100 MB. Integer >= 1. Logs rarely exceed 50.
 LOG_MAX_UNPACKING = 200
 
 # Largest number of bytes by which the process may grow while it reads a log. Integer >= 1. A CSV of 10 million events
@@ -178,14 +177,14 @@ POLICY_PRIOR = "auto"
 # step of the simulation.
 ACTOR_HIDDEN_SIZE = 128
 
-# Units of each hidden layer of the critic. Integer 1 .. 16384. Larger: slower updates; simulations stay as fast.
+# Units of each hidden layer of the critic. Integer 1 .. 16384. Larger: slower updates; the simulation is not affected.
 CRITIC_HIDDEN_SIZE = 256
 
 # Hidden layers of actor and critic each, or blocks of a transformer. Integer 1 .. 16.
 NUM_HIDDEN_LAYERS = 3
 
-# Observations that a transformer sees, with the present one. Integer 1 .. 1024. Larger: looks further back, with more
-# memory and time a step. Other networks ignore this and the next two.
+# Observations that a transformer sees, including the present one. Integer 1 .. 1024. Larger: looks further back, with
+# more memory and time per step. Other networks ignore this and the next two.
 CONTEXT_LENGTH = 20
 
 # Attention heads of each block of a transformer. Integer 1 .. 64. Both hidden sizes must be multiples of twice this
@@ -203,15 +202,15 @@ ACTIVATION = "relu"
 WEIGHT_INIT = "orthogonal"
 
 # Logarithm of the initial standard deviation of real-valued actions. In units of the scale of the Box. Float -10 .. 5.
-# Higher: explores further at first, and more draws end at the bounds.
+# Higher: explores further at first, and more draws are clipped to the bounds.
 INITIAL_LOG_STD = 0.0
 
-# Shift and scale observations by running statistics. Indicators (0/1) stay. One instance plays a rollout for them
-# before the first iteration. False: the simulator must scale its observations.
+# Shift and scale observations by running statistics. Indicators (0/1) are not scaled. One instance plays a rollout for
+# the first statistics before the first iteration. False: the simulator must scale its observations.
 NORMALISE_OBSERVATIONS = True
 
 # Divide rewards by the running standard deviation of the discounted return. Advantages are normalised anyway, so it
-# only helps if returns vary by less than 1e-6, or if float32 cannot hold their squares.
+# only helps if returns vary by less than 1e-6, or if float32 cannot represent their squares.
 NORMALISE_REWARDS = False
 
 # -------------------------------------------------------------------------------- settings of learning
@@ -228,8 +227,8 @@ GROUP_SIZE = 8
 # large differences have the same weight.
 DIVIDE_BY_GROUP_DEVIATION = False
 
-# Penalty of the reward for each unit of log-ratio to the run's first policy (k1 of the KL divergence). Float >= 0; 0
-# for none. Higher: stays closer to that policy.
+# Penalty on the reward per unit of log-ratio to the run's initial policy (k1 estimator of the KL divergence). Float >=
+# 0; 0 for none. Higher: stays closer to that policy.
 KL_COEFFICIENT = 0.0
 
 # Adam's learning rate for the actor. Float > 0, <= 1. Higher: faster and less stable; watch approx_kl and
@@ -246,15 +245,15 @@ ADAM_EPSILON_ACTOR = 1e-05
 # Schedule of both learning rates. "linear" lets them fall to zero over the run, "constant" keeps them.
 LEARNING_RATE_SCHEDULE = "linear"
 
-# Number of decisions that the discount looks ahead. Float 2 .. 1e9. Higher: sees later consequences, with more noise.
-# With DISCOUNT_PER = "time" it is the time of that many decisions, as measured before the first iteration.
+# Number of decisions that the discount factor looks ahead. Float 2 .. 1e9. Higher: sees later consequences, with more
+# noise. With DISCOUNT_PER = "time" it is the time of that many decisions, as measured before the first iteration.
 HORIZON = 500.0
 
-# Begin with a tenth of HORIZON, and reach the whole at half of the run. Near consequences are then learned first. It
-# applies if rollouts grow, GAMMA is 0, episodes exceed ten times HORIZON, and none is terminated.
+# Begin with a tenth of HORIZON, and reach all of it halfway through the run. Near consequences are then learned first.
+# It applies if rollouts grow, GAMMA is 0, episodes exceed ten times HORIZON, and none is terminated.
 GROW_HORIZON = True
 
-# Discount, instead of HORIZON. Float 0 .. 1; 0 takes exp(-1 / HORIZON) a decision.
+# Discount factor, instead of HORIZON. Float 0 .. 1; 0 means exp(-1 / HORIZON) per decision.
 GAMMA = 0.0
 
 # Unit of GAMMA and VALUE_LAMBDA. "time": intervals of simulated time, such as the mean time between two arrivals, so
@@ -281,17 +280,17 @@ ENTROPY_COEFFICIENT = 0.03
 # Schedule of the entropy bonus. "linear" moves its weight to ENTROPY_COEFFICIENT_FINAL, "constant" keeps it.
 ENTROPY_SCHEDULE = "linear"
 
-# Last weight of the entropy bonus with "linear". Float 0 .. 1.
+# Final weight of the entropy bonus with "linear". Float 0 .. 1.
 ENTROPY_COEFFICIENT_FINAL = 0.0
 
-# Entropy of the policy at the start, as a share of the most that is possible, below which the weight of the bonus
-# rises; it falls to 0 at half of the run, and the weight evenly after it. Float 0 .. 1; 0 for none. Higher: a policy
-# settles later on what it knows. Real-valued actions have no target.
+# Initial target for the entropy of the policy, as a share of its maximum. Below the target, the weight of the bonus
+# rises. The target falls to 0 over the first half of the run, and then the weight falls, too. Float 0 .. 1; 0 for none.
+# Higher: the policy explores for longer. Real-valued actions have no target.
 ENTROPY_TARGET = 0.5
 
-# Share of the environment instances that begin, again and again, from states of the run that few steps have visited,
-# rounded to one of a whole number. Float 0 .. 0.5; 0 for none. Only if rollouts grow and are played on the CPU, by a
-# policy without memory. Metrics count the other instances.
+# Share of the environment instances that repeatedly begin from rarely visited states, rounded to one over a whole
+# number. Float 0 .. 0.5; 0 for none. Only if rollouts grow and are collected on the CPU, by a policy without memory.
+# Metrics count the other instances.
 EXPLORING_STARTS = 0.25
 
 # Weight of the value loss. Float > 0, <= 10. Actor and critic share no parameters, so it only scales the critic's
@@ -301,13 +300,13 @@ VALUE_COEFFICIENT = 0.5
 # Norm to which the gradients of actor and critic are each clipped. Float > 0.
 MAX_GRAD_NORM = 0.5
 
-# KL divergence of an update; its epochs end above 1.5 times this. Float >= 0; 0 for no limit.
+# Target for the KL divergence of an update, whose epochs end early above 1.5 times this. Float >= 0; 0 for no limit.
 TARGET_KL = 0.01
 
 # -------------------------------------------------------------------------------- settings of the machine
 
 # Choose the size of a minibatch. True takes the largest power of two within the samples, free memory and BATCH_SIZE; in
-# a short run whose rollouts grow, at most a sixteenth of the first one, unless BATCH_SIZE is named. False takes
+# a short run whose rollouts grow, at most a sixteenth of the first one, unless BATCH_SIZE is set. False takes
 # BATCH_SIZE.
 AUTO_BATCH_SIZE = True
 
@@ -321,24 +320,23 @@ DEVICE = "auto"
 USE_MIXED_PRECISION = True
 
 # Number format of an update. "auto" chooses the one of USE_MIXED_PRECISION. "bf16", "fp16" or "fp32" forces one, and is
-# refused if the device lacks it. "bf16" on a CPU needs AVX512-BF16 or AMX; it is faster for wide layers, slower for
+# an error if the device lacks it. "bf16" on a CPU needs AVX512-BF16 or AMX; it is faster for wide layers, slower for
 # small networks (docs/benchmarks.md).
 PRECISION = "auto"
 
 # Use TF32 for the remaining float32 matrix products. It needs compute capability 8.0.
 USE_TF32 = True
 
-# Compute activations again in the backward pass. More time, less memory, the same results. Smaller microbatches, which
-# a plan chooses itself, save more, so use it only if those are not small enough.
+# Recompute activations in the backward pass. More time, less memory, the same results. Smaller microbatches, which the
+# plan chooses by itself, save more, so use this only if they do not save enough.
 GRADIENT_CHECKPOINTING = False
 
-# Let rollouts grow with the measured noise of the gradient. They begin with about 8,000 steps (32 instances; 8 of
-# Gymnasium), and grow to at most 372,000 steps and 1/160 of the run. It applies if NUM_ENVS and ROLLOUT_STEPS are 0.
-# Episodes older than ten times HORIZON are given up, unless any is terminated. Policies that start from a rule have it
-# off.
+# Let rollouts grow with the measured gradient noise. They begin with about 8,000 steps (32 instances; 8 of Gymnasium),
+# and grow to at most 372,000 steps and 1/160 of the run. It applies if NUM_ENVS and ROLLOUT_STEPS are 0. Episodes older
+# than ten times HORIZON are given up, unless any is terminated. Policies that start from a rule have it off.
 GROW_ROLLOUTS = True
 
-# Environments that play an iteration, in parallel on the cores. Integer 0 .. 4096. More: less noise in each update,
+# Environment instances of an iteration, in parallel on the cores. Integer 0 .. 4096. More: less noise in each update,
 # fewer updates for the same data, more memory. 0: 32 if rollouts grow, 1 if ROLLOUT_STEPS is set; otherwise whole
 # episodes of about 62,000 steps together if a policy starts from a rule, else 372,000 (fewer if they would take over 4
 # GiB).
@@ -350,7 +348,7 @@ NUM_ENVS = 0
 ROLLOUT_STEPS = 0
 
 # Seconds after which collecting a rollout, or an episode of an evaluation, counts as an endless loop. The run then
-# ends; of a rollout it names the line. Number >= 0; 0 for no limit.
+# ends; in a rollout it also names the line. Number >= 0; 0 for no limit.
 EPISODE_TIME_LIMIT = 3600.0
 
 # Threads of the simulation, at most NUM_ENVS. Integer >= 0; 0 for all usable physical cores. On the CPU the result does
@@ -360,13 +358,14 @@ SIMULATION_THREADS = 0
 # Threads of an update on the CPU. Integer >= 0; 0 for all usable physical cores. The result does not depend on them.
 UPDATE_THREADS = 0
 
-# Device of the policy during collection. "cpu": the compiled loop. "gpu": the GPU answers half of all instances at
-# once, for wide policies and many instances (docs/how-to/collect-on-a-gpu.md). "torch": the same on the CPU, for tests.
-# "auto": the GPU if it is predicted to be 1.5 times as fast. Not for GRPO and Gymnasium. Results differ by rounding.
+# Device of the policy during collection. "cpu": the compiled loop. "gpu": the GPU evaluates the policy for half of all
+# instances at once, for wide policies and many instances (docs/how-to/collect-on-a-gpu.md). "torch": the same on the
+# CPU, for tests. "auto": the GPU if it is predicted to be 1.5 times as fast. Not for GRPO and Gymnasium. Results differ
+# by rounding.
 COLLECT_ON = "auto"
 
-# Hosts that play the rollouts, by Ray. "auto" for this machine's cluster, "HOST:PORT" for another one, "local:2" for
-# two players here, "" for this process. The results are the same on processors of one kind
+# Hosts that play the rollouts, through Ray. "auto" for this machine's cluster, "HOST:PORT" for another one, "local:2"
+# for two players here, "" for this process. The results are the same if all processors are of one kind
 # (docs/how-to/play-on-several-hosts.md).
 ROLLOUT_HOSTS = ""
 
@@ -375,20 +374,20 @@ ROLLOUT_HOSTS = ""
 ROLLOUT_LAG = 0
 
 # Execution of update steps. "eager": torch, operation by operation; "torch_compile": torch.compile. On the CPU also
-# "numba": Longstride's FP32 kernels. On a GPU also "graph" (captured once, one launch a step) and
+# "numba": Longstride's FP32 kernels. On a GPU also "graph" (captured once, one launch per step) and
 # "torch_compile_graph". "auto" on the CPU is "numba" for layers of at most 512 units, else "eager"; on a GPU it
 # measures. Results differ by rounding.
 UPDATE_EXECUTION = "auto"
 
 # -------------------------------------------------------------------------------- settings of the service
 
-# Open connections of each worker of a service, at most. Integer 1 .. 100000. Further ones get status 503.
+# Largest number of open connections per worker of a service. Integer 1 .. 100000. Further ones get status 503.
 SERVICE_CONNECTIONS = 1000
 
 # Seconds that a client of a service may take to receive an answer, before its connection is closed. Number > 0.
 SERVICE_WRITE_SECONDS = 20.0
 
-# Seconds of a service for requests in progress after SIGTERM. Number > 0.
+# Seconds that a service has for requests in progress after SIGTERM. Number > 0.
 SERVICE_DRAIN_SECONDS = 10.0
 
 # Seconds between a service's checks for a newer checkpoint. Number >= 0; 0 loads one only at SIGHUP.

@@ -81,7 +81,7 @@ def test_what_asks_for_something_gets_one_sentence(name, value, hyperparameters,
     resumed = resumed_settings(load_settings(None, flags))
     assert resumed.config == Config(gamma=0.9, **flags)
     config = f"{flags['run_directory']}/config.json: {name.upper()}"
-    assert resumed.notes == (f"{config}{reason}. The run goes on like this.",)
+    assert resumed.notes == (f"{config}{reason}. The run continues without it.",)
 
 
 @pytest.mark.parametrize("name", REMOVED)

@@ -160,7 +160,7 @@ def test_a_planted_link_is_not_followed(copy, tmp_path, refused, name):  # noqa:
 @posix
 def test_a_foreign_file_in_place_of_the_lock_is_not_emptied(copy, refused):  # noqa: F811
     (copy / "run.lock").write_text("a lock of\nanother program")
-    assert "its run.lock is no lock of Longstride; move that file away" in refused(
+    assert "its run.lock is not a lock of Longstride; move that file away" in refused(
         *train_arguments(copy, 3, "--resume")
     )
     assert (copy / "run.lock").read_text() == "a lock of\nanother program"

@@ -52,7 +52,7 @@ def test_the_file_is_what_init_writes(tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     assert main(["init"]) == 2
     assert capsys.readouterr().err == (
-        "error: hyperparameters.py is there already; name another file by --output FILE, or move it away.\n"
+        "error: hyperparameters.py already exists; choose another file with --output FILE, or move it away.\n"
     )
 
 

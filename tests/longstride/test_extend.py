@@ -126,11 +126,11 @@ def test_the_same_cell_can_run_again(tmp_path):
     [
         (
             {"callbacks": [3]},
-            "callbacks: 3 is no function and has none of on_start, on_iteration, on_ev",
+            "callbacks: 3 is not a function and has none of on_start, on_iteration, on_ev",
         ),
-        ({"algorithm": 3}, "algorithm: 3 is no function; pass one that takes the algorithm"),
+        ({"algorithm": 3}, "algorithm: 3 is not a function; pass one that takes the algorithm"),
         ({"algorithm": lambda ppo: 3}, "returned 3, which lacks needs_critic"),
-        ({"network": 3}, "network: 3 is no longstride.Network."),
+        ({"network": 3}, "network: 3 is not a longstride.Network."),
     ],
 )
 def test_other_things_are_refused(arguments, sentence, tmp_path):

@@ -100,7 +100,7 @@ def test_a_simulator_that_cannot_be_built_leaves_the_curve(directory):
         "The simulator nowhere.shop:Shop is not run for this page, so its units, verdicts and figures are missing."
     )
     assert sentence in page.text("p")
-    assert "The simulator is not at hand." in page.section("evaluation")
+    assert "The simulator is not available." in page.section("evaluation")
     assert page.text("section[@id='learning']//h3") == ["Cash over the iterations"]
 
 

@@ -49,7 +49,7 @@ def test_a_missing_function_is_named(missing):
     [
         (
             {"main_metric": "cahs"},
-            "Bandit.main_metric names 'cahs', which is no metric of metrics_dtype; did you mean cash?",
+            "Bandit.main_metric names 'cahs', which is not a metric in metrics_dtype; did you mean cash?",
         ),
         ({"metric_units": {"profit": "EUR"}}, "Bandit.metric_units names 'profit', .* there are return, cash"),
         ({"metrics_dtype": np.dtype([("return", float)])}, "Bandit.metrics_dtype: every episode has its return"),

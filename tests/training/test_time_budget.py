@@ -49,7 +49,7 @@ def test_what_parses(text, seconds):
 
 @pytest.mark.parametrize("text", ["3", "h", "", "soon", "-3h", "0s", "30m1h", "3h 5", "1e3s", "nan", "3 days"])
 def test_what_does_not_parse_is_a_sentence(text):
-    with pytest.raises(UserError, match=r"which is no time: write it like 3h, 90m, 1h30m, 45s or 2.5h\.$"):
+    with pytest.raises(UserError, match=r"which is not a duration; write it like 3h, 90m, 1h30m, 45s or 2.5h\.$"):
         parse_duration(text)
 
 

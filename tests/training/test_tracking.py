@@ -123,7 +123,7 @@ def test_what_is_wrong_is_said(run, service, refused, tmp_path):  # noqa: F811
     for content in ("{", '{"somewhere": {"run": 1}}', "[]"):
         (run / "tracking-wandb.json").write_text(content)
         message = refused("--mode", "track", "--run-directory", run, "--to", "wandb")
-        assert message == f"{run / 'tracking-wandb.json'} is damaged; remove it to send the run anew."
+        assert message == f"{run / 'tracking-wandb.json'} is damaged; remove it to send the run again."
 
 
 def test_a_run_that_trains_is_not_sent_by_a_second_process(run, service, refused):  # noqa: F811

@@ -185,8 +185,8 @@ def test_without_its_simulator_steps_are_random(tmp_path, capsys):
     assert export(run, "--format", "safetensors") == 0
     out = capsys.readouterr().out
     assert (
-        "The run's simulator is not at hand, so there are no names and no recorded steps: the run's simulator gone:Gone"
-        in out
+        "The run's simulator is not available, so there are no names and no recorded steps: the run's simulator "
+        "gone:Gone" in out
     )
     assert "512 random steps with the mean and deviation of the run's" in out
 

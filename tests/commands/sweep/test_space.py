@@ -78,7 +78,7 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path):
             read(file=tmp_path / "space.toml")
         return str(error.value).replace(str(tmp_path), "DIR")
 
-    assert message("gamma =").startswith("--sweep-file DIR/space.toml is no TOML: Invalid value (at ")
+    assert message("gamma =").startswith("--sweep-file DIR/space.toml is not valid TOML: Invalid value (at ")
     assert message("gamma = 0.9") == (
         'DIR/space.toml: gamma should be text, such as "1e-4..3e-3 log", or a list of values.'
     )

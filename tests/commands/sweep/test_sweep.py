@@ -222,7 +222,7 @@ def test_the_same_values_are_not_trained_twice(tmp_path, fake_runs, capsys):
 def test_two_objectives(tmp_path, fake_runs, capsys):
     assert sweep(tmp_path, *RATE, "--trials", 4, "--held-out-seeds", 0, "--sweep-objective", "score,seconds") == 0
     out = capsys.readouterr().out
-    assert "No trial is given up early: Optuna compares trials midway only where there is one objective." in out
+    assert "Trials are not pruned: Optuna prunes only if there is a single objective." in out
     (line,) = re.findall(r"^No trial is both better and faster than these: (.*)$", out, re.MULTILINE)
     found = result(tmp_path)
     assert [t["seconds"] for t in found["trials"]] == [20.0] * 4
@@ -265,7 +265,7 @@ def test_the_horizon_has_an_effect_on_trials(tmp_path, fake_runs, refused, monke
     assert sweep(tmp_path, "--sweep", "horizon=50..500 log", "--trials", 1, "--held-out-seeds", 0) == 0
     assert ["--gamma" in arguments for arguments in given] == [False, True]
     command = ("--mode", "sweep", *BANDIT, "--sweep", "horizon=50..500", "--gamma", "0.9")
-    assert "horizon has no effect where GAMMA is set" in refused(*command)
+    assert "horizon has no effect if GAMMA is set" in refused(*command)
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_a_graph_that_keeps_the_first_minibatch_is_found_and_not_used():
     assert seconds > 0.0
     assert trials[1].seconds is None
     assert notes[1] == (
-        "Update execution: graph is not used: its reports and parameters are not those of eager steps to the bit."
+        "Update execution: graph is not used: its reports and parameters differ from those of eager steps."
     )
 
 
@@ -166,7 +166,7 @@ def test_captured_steps_may_round_otherwise_and_say_so(share, used):
         assert notes[1].startswith("Update execution: graph: rounds otherwise than eager steps, by ")
     else:
         assert notes[1].startswith("Update execution: graph is not used: its ")
-        assert notes[1].endswith("not those of eager steps to the bit.")
+        assert notes[1].endswith("differ from those of eager steps.")
 
 
 @pytest.mark.parametrize(("noise", "used"), [(1e-4, True), (0.5, False)])

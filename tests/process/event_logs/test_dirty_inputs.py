@@ -400,5 +400,6 @@ def test_the_date_of_a_database_for_none_is_explained(tmp_path, text):
     first = f"{ROWS[0][3]:%Y-%m-%d %H:%M:%S}"
     message = refused(tmp_path, csv_text(ROWS, "%Y-%m-%d %H:%M:%S").replace(first, text, 1))
     assert (
-        f"line 2 has no readable start time: '{text}' is no date (databases write it for a missing time); " in message
+        f"line 2 has no readable start time: '{text}' is not a date (databases write it for a missing time); "
+        in message
     )

@@ -139,8 +139,8 @@ def test_rates_come_from_a_column_with_one_amount_for_each_person(tmp_path):
     ("cell", "sentence"),
     [
         (lambda c: 40 + c, "but 'X' has 40 and 42 there; expected one amount an hour for each person, or write a"),
-        (lambda c: "40 €", "but '40 €' is no amount; expected a number, 0 or more."),
-        (lambda c: -1, "but '-1' is no amount; expected a number, 0 or more."),
+        (lambda c: "40 €", "but '40 €' is not an amount; expected a number, 0 or more."),
+        (lambda c: -1, "but '-1' is not an amount; expected a number, 0 or more."),
         (lambda c: "" if c % 2 else 40, "but 'Y' has no amount there; 0 is one, too."),
     ],
 )

@@ -166,7 +166,7 @@ def test_metrics_that_cannot_be_traded_are_refused():
     plain = find_scenario("loan_desk")
     for text, scenario, words in (
         ("cost_per_case", DESK, "expected two metrics"),
-        ("cost_per_case,speed", DESK, "'speed' is no metric of a process"),
+        ("cost_per_case,speed", DESK, "'speed' is not a metric of a process"),
         ("cost_per_case,mean_cycle_time", plain, "cost_per_case needs costs of the process; add --cost 40"),
         ("cost_per_case,share_late", DESK, "share_late needs due of the process; add --due '5 days'"),
         ("cost_per_case,share_beyond_target", DESK, "needs a promise; add --target"),

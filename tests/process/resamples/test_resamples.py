@@ -40,7 +40,7 @@ def test_resamples_do_not_depend_on_the_processes(resampling, monkeypatch):
     lines = []
     two = play_resamples(resampling, 2, lines.append)
     assert two == play_resamples(resampling, 1, lambda line: None)
-    assert "Drawing 9 logs" in lines[0] and "--resamples 0 leaves it out" in lines[0]
+    assert "Resampling 9 logs" in lines[0] and "--resamples 0 leaves it out" in lines[0]
 
 
 def test_the_common_routing_changes_nothing(resampling):

@@ -624,7 +624,7 @@ class BadHeuristic(Walk):
         (WholeArrayOfANumber, "step", "state.past = 1", "state.past is an array; fill it with state.past[:] = ..."),
         (Copied, "step", "np.copyto(state.past, state.past[::-1].copy())", "np.copyto does not exist in compiled code"),
         (Listed, "step", "return float(state.past.tolist()[0])", "arrays have no tolist in compiled code"),
-        (IndexedByAList, "step", "return float(state.past[[0, 2]].sum())", "write np.array([...]) in place of [...]"),
+        (IndexedByAList, "step", "return float(state.past[[0, 2]].sum())", "write np.array([...]) instead of [...]"),
         (BadHeuristic, "heuristics['pick']", "return int(rng.choice(2))", "rng.choice does not exist in compiled code"),
     ],
 )

@@ -89,7 +89,7 @@ def test_the_distance_to_a_known_optimum_is_said_and_it_is_no_heuristic_to_beat(
 def test_the_optimum_is_one_of_the_heuristics():
     wrong = Known()
     wrong.optimal = "order_upp"
-    with pytest.raises(UserError, match="names 'order_upp', which is no heuristic; did you mean order_up"):
+    with pytest.raises(UserError, match="names 'order_upp', which is not a heuristic; did you mean order_up"):
         require_complete(wrong)
 
 

@@ -111,7 +111,7 @@ def test_what_a_service_has_is_read_or_refused(tmp_path_factory, content):
     try:
         assert isinstance(_read(path), dict)
     except UserError as error:
-        assert str(error) == f"{path} is damaged; remove it to send the run anew."
+        assert str(error) == f"{path} is damaged; remove it to send the run again."
 
 
 @OFTEN

@@ -69,7 +69,9 @@ def _understood(*directories: Path) -> Iterator[None]:
         yield
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         where, reason = ", ".join(map(str, directories)), f"{type(error).__name__}: {one_line(error)}"
-        raise UserError(f"The files of {where} hold what no run writes ({reason}); there is no report.") from error
+        raise UserError(
+            f"The files of {where} contain data that no run writes ({reason}); there is no report."
+        ) from error
 
 
 def _report_on(directory: Path, simulator: Simulator | None, play_after: float) -> Path:

@@ -18,7 +18,9 @@ def make_parser(mode: Mode) -> Parser:
     """Return the parser of the flags that go with a mode."""
     name = f"{this_command()} {mode.name}"
     parser = Parser(prog=name, usage=f"{name} [flags]", description=mode.purpose, allow_abbrev=False)
-    parser.add_argument("--hyperparameters", type=Path, metavar="FILE", help="in place of hyperparameters.py")
+    parser.add_argument(
+        "--hyperparameters", type=Path, metavar="FILE", help="settings file, instead of hyperparameters.py"
+    )
     mode.add_flags(parser.add_argument_group(f"flags of {mode.name}"))
     add_flags(parser, mode.settings)
     return parser

@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         api = nvml()
         if api is None:
             raise UserError(
-                "There is no NVIDIA driver to ask (or the package nvidia-ml-py is missing): no GPU to monitor here."
+                "No NVIDIA driver was found (or the package nvidia-ml-py is missing): no GPU to monitor here."
             )
         if not ask(api, "nvmlDeviceGetCount"):
             raise UserError("The NVIDIA driver is here but lists no GPU: nothing to monitor.")
@@ -112,10 +112,10 @@ def _or_dash(value: Any, form: str) -> str:
 def _parser() -> Parser:
     parser = Parser(
         prog="gpu_monitor.py",
-        description="Show what the NVIDIA GPUs of this machine do, whichever process uses them.",
+        description="Show what the NVIDIA GPUs of this machine are doing, whichever process uses them.",
         allow_abbrev=False,
     )
-    parser.add_argument("--json", action="store_true", help="print a JSON line a sample in place of a live table")
+    parser.add_argument("--json", action="store_true", help="print a line of JSON per sample instead of a live table")
     parser.add_argument("--interval", type=float, default=1.0, metavar="SECONDS", help="between samples (default: 1)")
     parser.add_argument("--count", type=int, metavar="N", help="samples to take (default: until Ctrl-C)")
     return parser

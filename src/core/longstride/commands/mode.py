@@ -107,19 +107,19 @@ def add_checkpoint(group: "Group") -> None:
     group.add_argument("--checkpoint", metavar="DIR", help="a run directory or one of its checkpoints")
 
 
-def add_policies(group: "Group") -> None:
-    """Add the flag of heuristics."""
-    group.add_argument("--policy", metavar="NAME,...", help="heuristics to play (default: all)")
+def add_policies(group: "Group", default: str = "all") -> None:
+    """Add the flag of heuristics; ``default`` names those without it."""
+    group.add_argument("--policy", metavar="NAME,...", help=f"heuristics to compare (default: {default})")
 
 
 def add_no_report(group: "Group") -> None:
     """Add the flag of a run that writes no report."""
-    group.add_argument("--no-report", action="store_true", help="write no report.html")
+    group.add_argument("--no-report", action="store_true", help="do not write report.html")
 
 
 def add_trust(group: "Group") -> None:
     """Add the flag of a simulator that runs in any case."""
-    trust = "run the source of the simulator that the run directory names, whatever it is"
+    trust = "run the simulator source named by the run directory, even if it has changed or is not yours"
     group.add_argument("--trust-simulator", action="store_true", help=trust)
 
 

@@ -36,7 +36,7 @@ def cautions() -> list[str]:
     return (
         []
         if have_matplotlib()
-        else ["There are no pictures, because matplotlib is not installed: pip install matplotlib."]
+        else ["There are no charts, because matplotlib is not installed: pip install matplotlib."]
     )
 
 

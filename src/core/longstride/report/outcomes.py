@@ -22,7 +22,7 @@ _MOST_METRICS = 8
 def evaluation_section(run: RunData, command: str) -> Section:
     """Return the table of the evaluation, or the command that makes it."""
     if run.evaluation is None or run.simulator is None:
-        why = "The simulator is not at hand." if run.evaluation else "The policy has not been evaluated yet."
+        why = "The simulator is not available." if run.evaluation else "The policy has not been evaluated yet."
         return Section("evaluation", "Evaluation", [Text([f"{why} This writes the table: {command}"], "missing")])
     cells = evaluation_cells(run.evaluation, run.simulator)
     rows = []

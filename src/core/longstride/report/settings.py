@@ -70,7 +70,7 @@ def reproduction_section(run: RunData, train: str, commands: Mapping[str, str]) 
     digest = run.records[-1].get("trajectory_sha256")
     rows += [plain("last trajectories", f"SHA-256 {digest}")] if digest else []
     words = [
-        "The same seed, settings, versions and processor give the same parameters on a CPU, to the bit. "
+        "The same seed, settings, versions and processor give bit-identical parameters on a CPU. "
         "Versions and system are those of the machine that wrote this page."
     ]
     blocks: list[Block] = [Text(words)]

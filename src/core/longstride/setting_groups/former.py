@@ -86,7 +86,7 @@ def refuse_removed(name: str, where: str) -> None:
 def sentences_about(values: Mapping[str, Any], file: str) -> list[str]:
     """Return a sentence about each removed setting of a run that asks for something else than this version does."""
     return [
-        f"{_sentence(name, value, f'{file}: {name.upper()}')}. The run goes on like this."
+        f"{_sentence(name, value, f'{file}: {name.upper()}')}. The run continues without it."
         for name, value in values.items()
         if name in REMOVED and not _is_ignored(name, value)
     ]

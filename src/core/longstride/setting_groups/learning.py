@@ -25,8 +25,8 @@ class Learning(BaseModel):
     and large differences have the same weight."""
 
     kl_coefficient: float = Field(default=0.0, ge=0, le=1e6)
-    """Penalty of the reward for each unit of log-ratio to the run's first policy (k1 of the KL divergence). Float >= 0;
-    0 for none. Higher: stays closer to that policy."""
+    """Penalty on the reward per unit of log-ratio to the run's initial policy (k1 estimator of the KL divergence).
+    Float >= 0; 0 for none. Higher: stays closer to that policy."""
 
     learning_rate_actor: float = Field(default=3e-4, gt=0, le=1)
     """Adam's learning rate for the actor. Float > 0, <= 1. Higher: faster and less stable; watch approx_kl and
@@ -43,15 +43,16 @@ class Learning(BaseModel):
     """Schedule of both learning rates. "linear" lets them fall to zero over the run, "constant" keeps them."""
 
     horizon: float = Field(default=500.0, ge=2, le=1e9)
-    """Number of decisions that the discount looks ahead. Float 2 .. 1e9. Higher: sees later consequences, with more
-    noise. With DISCOUNT_PER = "time" it is the time of that many decisions, as measured before the first iteration."""
+    """Number of decisions that the discount factor looks ahead. Float 2 .. 1e9. Higher: sees later consequences, with
+    more noise. With DISCOUNT_PER = "time" it is the time of that many decisions, as measured before the first
+    iteration."""
 
     grow_horizon: bool = True
-    """Begin with a tenth of HORIZON, and reach the whole at half of the run. Near consequences are then learned first.
-    It applies if rollouts grow, GAMMA is 0, episodes exceed ten times HORIZON, and none is terminated."""
+    """Begin with a tenth of HORIZON, and reach all of it halfway through the run. Near consequences are then learned
+    first. It applies if rollouts grow, GAMMA is 0, episodes exceed ten times HORIZON, and none is terminated."""
 
     gamma: float = Field(default=0.0, ge=0, le=1)
-    """Discount, instead of HORIZON. Float 0 .. 1; 0 takes exp(-1 / HORIZON) a decision."""
+    """Discount factor, instead of HORIZON. Float 0 .. 1; 0 means exp(-1 / HORIZON) per decision."""
 
     discount_per: Literal["time", "decision"] = "time"
     """Unit of GAMMA and VALUE_LAMBDA. "time": intervals of simulated time, such as the mean time between two arrivals,
@@ -79,17 +80,17 @@ class Learning(BaseModel):
     """Schedule of the entropy bonus. "linear" moves its weight to ENTROPY_COEFFICIENT_FINAL, "constant" keeps it."""
 
     entropy_coefficient_final: float = Field(default=0.0, ge=0, le=1)
-    """Last weight of the entropy bonus with "linear". Float 0 .. 1."""
+    """Final weight of the entropy bonus with "linear". Float 0 .. 1."""
 
     entropy_target: float = Field(default=0.5, ge=0, le=1)
-    """Entropy of the policy at the start, as a share of the most that is possible, below which the weight of the bonus
-    rises; it falls to 0 at half of the run, and the weight evenly after it. Float 0 .. 1; 0 for none. Higher: a policy
-    settles later on what it knows. Real-valued actions have no target."""
+    """Initial target for the entropy of the policy, as a share of its maximum. Below the target, the weight of the
+    bonus rises. The target falls to 0 over the first half of the run, and then the weight falls, too. Float 0 .. 1; 0
+    for none. Higher: the policy explores for longer. Real-valued actions have no target."""
 
     exploring_starts: float = Field(default=0.25, ge=0, le=0.5)
-    """Share of the environment instances that begin, again and again, from states of the run that few steps have
-    visited, rounded to one of a whole number. Float 0 .. 0.5; 0 for none. Only if rollouts grow and are played on the
-    CPU, by a policy without memory. Metrics count the other instances."""
+    """Share of the environment instances that repeatedly begin from rarely visited states, rounded to one over a whole
+    number. Float 0 .. 0.5; 0 for none. Only if rollouts grow and are collected on the CPU, by a policy without memory.
+    Metrics count the other instances."""
 
     value_coefficient: float = Field(default=0.5, gt=0, le=10)
     """Weight of the value loss. Float > 0, <= 10. Actor and critic share no parameters, so it only scales the critic's
@@ -99,4 +100,5 @@ class Learning(BaseModel):
     """Norm to which the gradients of actor and critic are each clipped. Float > 0."""
 
     target_kl: float = Field(default=0.01, ge=0)
-    """KL divergence of an update; its epochs end above 1.5 times this. Float >= 0; 0 for no limit."""
+    """Target for the KL divergence of an update, whose epochs end early above 1.5 times this. Float >= 0; 0 for no
+    limit."""

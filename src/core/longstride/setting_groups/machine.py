@@ -15,7 +15,7 @@ class Machine(BaseModel):
 
     auto_batch_size: bool = True
     """Choose the size of a minibatch. True takes the largest power of two within the samples, free memory and
-    BATCH_SIZE; in a short run whose rollouts grow, at most a sixteenth of the first one, unless BATCH_SIZE is named.
+    BATCH_SIZE; in a short run whose rollouts grow, at most a sixteenth of the first one, unless BATCH_SIZE is set.
     False takes BATCH_SIZE."""
 
     batch_size: int = Field(default=512, ge=1, le=65536)
@@ -30,24 +30,24 @@ class Machine(BaseModel):
 
     precision: Literal["auto", "bf16", "fp16", "fp32"] = "auto"
     """Number format of an update. "auto" chooses the one of USE_MIXED_PRECISION. "bf16", "fp16" or "fp32" forces one,
-    and is refused if the device lacks it. "bf16" on a CPU needs AVX512-BF16 or AMX; it is faster for wide layers,
+    and is an error if the device lacks it. "bf16" on a CPU needs AVX512-BF16 or AMX; it is faster for wide layers,
     slower for small networks (docs/benchmarks.md)."""
 
     use_tf32: bool = True
     """Use TF32 for the remaining float32 matrix products. It needs compute capability 8.0."""
 
     gradient_checkpointing: bool = False
-    """Compute activations again in the backward pass. More time, less memory, the same results. Smaller microbatches,
-    which a plan chooses itself, save more, so use it only if those are not small enough."""
+    """Recompute activations in the backward pass. More time, less memory, the same results. Smaller microbatches, which
+    the plan chooses by itself, save more, so use this only if they do not save enough."""
 
     grow_rollouts: bool = True
-    """Let rollouts grow with the measured noise of the gradient. They begin with about 8,000 steps (32 instances; 8 of
+    """Let rollouts grow with the measured gradient noise. They begin with about 8,000 steps (32 instances; 8 of
     Gymnasium), and grow to at most 372,000 steps and 1/160 of the run. It applies if NUM_ENVS and ROLLOUT_STEPS are 0.
     Episodes older than ten times HORIZON are given up, unless any is terminated. Policies that start from a rule have
     it off."""
 
     num_envs: int = Field(default=0, ge=0, le=4096)
-    """Environments that play an iteration, in parallel on the cores. Integer 0 .. 4096. More: less noise in each
+    """Environment instances of an iteration, in parallel on the cores. Integer 0 .. 4096. More: less noise in each
     update, fewer updates for the same data, more memory. 0: 32 if rollouts grow, 1 if ROLLOUT_STEPS is set; otherwise
     whole episodes of about 62,000 steps together if a policy starts from a rule, else 372,000 (fewer if they would take
     over 4 GiB)."""
@@ -59,7 +59,7 @@ class Machine(BaseModel):
 
     episode_time_limit: float = Field(default=3600.0, ge=0, le=threading.TIMEOUT_MAX)
     """Seconds after which collecting a rollout, or an episode of an evaluation, counts as an endless loop. The run then
-    ends; of a rollout it names the line. Number >= 0; 0 for no limit."""
+    ends; in a rollout it also names the line. Number >= 0; 0 for no limit."""
 
     simulation_threads: int = Field(default=0, ge=0, le=4096)
     """Threads of the simulation, at most NUM_ENVS. Integer >= 0; 0 for all usable physical cores. On the CPU the result
@@ -70,14 +70,14 @@ class Machine(BaseModel):
     them."""
 
     collect_on: Literal["auto", "cpu", "gpu", "torch"] = "auto"
-    """Device of the policy during collection. "cpu": the compiled loop. "gpu": the GPU answers half of all instances at
-    once, for wide policies and many instances (docs/how-to/collect-on-a-gpu.md). "torch": the same on the CPU, for
-    tests. "auto": the GPU if it is predicted to be 1.5 times as fast. Not for GRPO and Gymnasium. Results differ by
-    rounding."""
+    """Device of the policy during collection. "cpu": the compiled loop. "gpu": the GPU evaluates the policy for half of
+    all instances at once, for wide policies and many instances (docs/how-to/collect-on-a-gpu.md). "torch": the same on
+    the CPU, for tests. "auto": the GPU if it is predicted to be 1.5 times as fast. Not for GRPO and Gymnasium. Results
+    differ by rounding."""
 
     rollout_hosts: str = ""
-    """Hosts that play the rollouts, by Ray. "auto" for this machine's cluster, "HOST:PORT" for another one, "local:2"
-    for two players here, "" for this process. The results are the same on processors of one kind
+    """Hosts that play the rollouts, through Ray. "auto" for this machine's cluster, "HOST:PORT" for another one,
+    "local:2" for two players here, "" for this process. The results are the same if all processors are of one kind
     (docs/how-to/play-on-several-hosts.md)."""
 
     rollout_lag: int = Field(default=0, ge=0, le=1)
@@ -86,6 +86,6 @@ class Machine(BaseModel):
 
     update_execution: Literal["auto", "eager", "numba", "torch_compile", "graph", "torch_compile_graph"] = "auto"
     """Execution of update steps. "eager": torch, operation by operation; "torch_compile": torch.compile. On the CPU
-    also "numba": Longstride's FP32 kernels. On a GPU also "graph" (captured once, one launch a step) and
+    also "numba": Longstride's FP32 kernels. On a GPU also "graph" (captured once, one launch per step) and
     "torch_compile_graph". "auto" on the CPU is "numba" for layers of at most 512 units, else "eager"; on a GPU it
     measures. Results differ by rounding."""

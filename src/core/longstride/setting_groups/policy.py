@@ -40,15 +40,15 @@ class Policy(BaseModel):
     every step of the simulation."""
 
     critic_hidden_size: int = Field(default=256, ge=1, le=16384)
-    """Units of each hidden layer of the critic. Integer 1 .. 16384. Larger: slower updates; simulations stay as
-    fast."""
+    """Units of each hidden layer of the critic. Integer 1 .. 16384. Larger: slower updates; the simulation is not
+    affected."""
 
     num_hidden_layers: int = Field(default=3, ge=1, le=16)
     """Hidden layers of actor and critic each, or blocks of a transformer. Integer 1 .. 16."""
 
     context_length: int = Field(default=20, ge=1, le=1024)
-    """Observations that a transformer sees, with the present one. Integer 1 .. 1024. Larger: looks further back, with
-    more memory and time a step. Other networks ignore this and the next two."""
+    """Observations that a transformer sees, including the present one. Integer 1 .. 1024. Larger: looks further back,
+    with more memory and time per step. Other networks ignore this and the next two."""
 
     attention_heads: int = Field(default=4, ge=1, le=64)
     """Attention heads of each block of a transformer. Integer 1 .. 64. Both hidden sizes must be multiples of twice
@@ -67,12 +67,12 @@ class Policy(BaseModel):
 
     initial_log_std: float = Field(default=0.0, ge=-10, le=5)
     """Logarithm of the initial standard deviation of real-valued actions. In units of the scale of the Box. Float -10
-    .. 5. Higher: explores further at first, and more draws end at the bounds."""
+    .. 5. Higher: explores further at first, and more draws are clipped to the bounds."""
 
     normalise_observations: bool = True
-    """Shift and scale observations by running statistics. Indicators (0/1) stay. One instance plays a rollout for them
-    before the first iteration. False: the simulator must scale its observations."""
+    """Shift and scale observations by running statistics. Indicators (0/1) are not scaled. One instance plays a rollout
+    for the first statistics before the first iteration. False: the simulator must scale its observations."""
 
     normalise_rewards: bool = False
     """Divide rewards by the running standard deviation of the discounted return. Advantages are normalised anyway, so
-    it only helps if returns vary by less than 1e-6, or if float32 cannot hold their squares."""
+    it only helps if returns vary by less than 1e-6, or if float32 cannot represent their squares."""

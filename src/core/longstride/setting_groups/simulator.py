@@ -13,7 +13,7 @@ class Simulation(BaseModel):
     model_config = FIELDS
 
     simulator: str = "process"
-    """Simulator to play. "process"; a classic problem: "cartpole", "mountain_car", "mountain_car_continuous",
+    """Simulator of the run. "process"; a classic problem: "cartpole", "mountain_car", "mountain_car_continuous",
     "acrobot", "pendulum"; a problem with a known optimum: "base_stock", "criss_cross", "hospital", "lost_sales",
     "n_model", "reentrant_line", "tandem"; "gymnasium:CartPole-v1"; or your own: "package.module:Class",
     "path/to/file.py:Class"."""
@@ -41,12 +41,12 @@ class Simulation(BaseModel):
     everyone with the cost of an hour, or an activity with that of a task. "" for those of the scenario."""
 
     target: str = ""
-    """Share of the cases of a process that is to be done in time, such as "95% within 10 days". The weight of a broken
-    promise is found while a policy is trained; "" for none."""
+    """Share of the cases of a process that should be done in time, such as "95% within 10 days". The weight of a missed
+    target is found during training; "" for none."""
 
     main_metric: str = ""
-    """Metric that chooses the best policy of a process. Such as "p95_cycle_time", "share_late", "mean_tardiness" or
-    "cost_per_case"; "" for that of the objective."""
+    """Metric by which the best policy of a process is chosen. Such as "p95_cycle_time", "share_late", "mean_tardiness"
+    or "cost_per_case"; "" for that of the objective."""
 
     class_weights: str = ""
     """How often a case of a class counts in OBJECTIVE, for a process with classes of cases. "gold=3" counts each hour
@@ -55,4 +55,4 @@ class Simulation(BaseModel):
 
     batch_start: Literal["", "ready", "policy"] = ""
     """When a batch of a process begins. "ready": when it is full, or has waited as long as in the log; "policy": when
-    the policy begins it, with the tasks that wait; "" for what the scenario says."""
+    the policy begins it, with the tasks that are waiting; "" for what the scenario says."""

@@ -32,7 +32,7 @@ _REASONS = (
     ),
     (
         r"Untyped global name '(\w+)'.*<class '([\w.]+)'>",
-        r"\1 (\2) cannot be used in compiled code; hand what it holds over in parameters",
+        r"\1 (\2) cannot be used in compiled code; pass its contents in parameters",
     ),
     (
         r"reflected (list|set)\(.*assigned to variable '(\w+)' in globals",
@@ -55,7 +55,7 @@ _REASONS = (
     ),
     (
         r"getitem\(.*?(?:array|Array)\(.*, list\(",
-        "a list cannot be the index of an array; write np.array([...]) in place of [...]",
+        "a list cannot be the index of an array; write np.array([...]) instead of [...]",
     ),
     (r"Cannot unify (.+?) and (.+?) for '(\w+)[.\d]*'", r"\3 is \1 in one place and \2 in another; give it one type"),
     (r"NameError: (name '\w+' is not defined)", r"\1; define it, or correct its name"),

@@ -122,7 +122,7 @@ def _problems_of_comparisons(simulator: Simulator, name: str) -> Iterator[str]:
     for attribute, metric in ((attribute, metric) for attribute, found in named.items() for metric in found):
         if metric not in known:
             among = suggestion(str(metric), known, f"there are {', '.join(known)}")
-            yield f"{name}.{attribute} names {metric!r}, which is no metric of metrics_dtype{among}"
+            yield f"{name}.{attribute} names {metric!r}, which is not a metric in metrics_dtype{among}"
     for attribute in ("heuristics", "bounds"):
         for policy in _POLICIES:
             if policy in getattr(simulator, attribute):
@@ -133,7 +133,7 @@ def _problems_of_comparisons(simulator: Simulator, name: str) -> Iterator[str]:
     if simulator.optimal and simulator.optimal not in simulator.heuristics:
         rules = f"there are {', '.join(simulator.heuristics) or 'none'}"
         remedy = suggestion(str(simulator.optimal), simulator.heuristics, rules)
-        yield f"{name}.optimal names {simulator.optimal!r}, which is no heuristic{remedy}"
+        yield f"{name}.optimal names {simulator.optimal!r}, which is not a heuristic{remedy}"
     for reference, value in simulator.references.items():
         if not isinstance(value, Real) or not math.isfinite(value):
             yield f"{name}.references[{reference!r}] must be a finite number, not {value!r:.80}."

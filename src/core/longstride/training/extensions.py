@@ -44,10 +44,10 @@ def checked(callbacks: Sequence[Any], algorithm: Any) -> Extensions:
     """
     for callback in callbacks:
         if not callable(callback) and not any(hasattr(callback, name) for name in _METHODS):
-            raise UserError(f"callbacks: {callback!r:.80} is no function and has none of {', '.join(_METHODS)}.")
+            raise UserError(f"callbacks: {callback!r:.80} is not a function and has none of {', '.join(_METHODS)}.")
     if algorithm is not None and not callable(algorithm):
         raise UserError(
-            f"algorithm: {algorithm!r:.80} is no function; pass one that takes the algorithm of the settings and "
+            f"algorithm: {algorithm!r:.80} is not a function; pass one that takes the algorithm of the settings and "
             "returns another."
         )
     return Extensions(tuple(callbacks), algorithm)

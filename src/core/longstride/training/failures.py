@@ -164,6 +164,6 @@ def require_finite_parameters(model: ActorCritic, iteration: int) -> None:
     """
     if not bool(torch.isfinite(model.flat).all()):
         raise UserError(
-            f"Iteration {iteration}: the parameters are no longer finite. The last checkpoint is from before; lower "
-            "the learning rates or set USE_MIXED_PRECISION = False, and train again or continue with --resume."
+            f"Iteration {iteration}: the parameters are no longer finite. The last checkpoint was saved before that; "
+            "lower the learning rates or set USE_MIXED_PRECISION = False, and train again or continue with --resume."
         )

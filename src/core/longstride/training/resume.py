@@ -41,7 +41,9 @@ def resume_run(trainer: Trainer, directory: Path, say: Say, before: int | None =
         if is_gpu_lost(error):
             raise
         reason = " ".join(str(error).split())[:200]
-        raise UserError(f"The checkpoint holds what no run writes ({type(error).__name__}: {reason}).") from error
+        raise UserError(
+            f"The checkpoint contains data that no run writes ({type(error).__name__}: {reason})."
+        ) from error
     for sentence in filter(None, (*damaged, source_change(metadata["source"], trainer.metadata["source"]))):
         say(sentence)
     say(f"Resuming after iteration {iterations_done(trainer.iteration, trainer.settings.iterations)}.")

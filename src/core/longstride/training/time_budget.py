@@ -31,7 +31,7 @@ def parse_duration(text: str) -> float:
     parts = match.groups(default="0") if match else ("0", "0", "0")
     seconds = sum(float(part) * unit for part, unit in zip(parts, (3600, 60, 1), strict=True))
     if seconds <= 0.0:
-        raise UserError(f"TIME_BUDGET is {text!r}, which is no time: write it like 3h, 90m, 1h30m, 45s or 2.5h.")
+        raise UserError(f"TIME_BUDGET is {text!r}, which is not a duration; write it like 3h, 90m, 1h30m, 45s or 2.5h.")
     return seconds
 
 

@@ -56,7 +56,9 @@ def read_comparison(
         UserError: a flag, a value or a simulator is not right.
     """
     if a is None and b is None:
-        raise UserError('--mode ab needs --a "FLAGS" or --b "FLAGS": what one side has beside the flags of both.')
+        raise UserError(
+            '--mode ab needs --a "FLAGS" or --b "FLAGS": the flags that one side has in addition to those of both.'
+        )
     if not config.run_directory:
         raise UserError("--mode ab needs --run-directory DIR, where its runs and ab.json go.")
     directory = choose_directory(config.run_directory, "ab").path

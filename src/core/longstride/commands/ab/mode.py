@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 def _add_flags(group: "Group") -> None:
     group.add_argument("--a", metavar="FLAGS", help='flags of side A, for example "--no-auto-batch-size"')
     group.add_argument("--b", metavar="FLAGS", help="flags of side B")
-    group.add_argument("--pairs", type=int, metavar="N", help="runs of each side (default: 5)")
+    group.add_argument("--pairs", type=int, metavar="N", help="runs per side (default: 5)")
 
 
 def _run(call: Call) -> int:
@@ -26,7 +26,7 @@ def _run(call: Call) -> int:
 
 AB = Mode(
     "ab",
-    "Train two sets of settings side by side and compare them.",
+    "Train with two sets of settings in alternation and compare them.",
     _add_flags,
     _run,
     reads_settings=always,

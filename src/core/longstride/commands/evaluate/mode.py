@@ -36,7 +36,7 @@ def _run(call: Call) -> int:
 
 EVALUATE = Mode(
     "evaluate",
-    "Compare policies in whole episodes: a trained one, heuristics, random choice.",
+    "Compare a trained policy with heuristics, over whole episodes.",
     _add_flags,
     _run,
     without_checkpoint,

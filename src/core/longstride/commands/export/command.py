@@ -49,7 +49,7 @@ class _Exported:
 
     spec: PolicySpec
     params: np.ndarray  # float32[*], the actor's part of the flat parameters
-    simulator: Simulator | None  # the run's simulator; None where it is not at hand
+    simulator: Simulator | None  # the run's simulator; None where it is not available
     labels: Labels
     title: str  # where the policy comes from
     contract: dict[str, Any]
@@ -108,7 +108,7 @@ def _load(settings: Settings, checkpoint: Path, output: str | None, say: Say) ->
             raise
         labels = _recorded_labels(metadata, spec)
         lacks = "no recorded steps" if any(labels) else "no names and no recorded steps"
-        say(f"The run's simulator is not at hand, so there are {lacks}: {str(error).rstrip('.')}.")
+        say(f"The run's simulator is not available, so there are {lacks}: {str(error).rstrip('.')}.")
     name, iteration = metadata["simulator"].get("simulator"), metadata["iteration"]
     title = f"Simulator {name}, iteration {iteration}, a policy of the family {spec.family.name}."
     origin = {"simulator": name, "iteration": iteration, "draws": draws_by_default(checkpoint, policy.actor_params)}

@@ -16,7 +16,9 @@ _FILE = "hyperparameters.py"
 
 
 def _add_flags(group: "Group") -> None:
-    group.add_argument("--output", type=Path, default=Path(_FILE), metavar="FILE", help=f"the file (default: {_FILE})")
+    group.add_argument(
+        "--output", type=Path, default=Path(_FILE), metavar="FILE", help=f"the file to write (default: {_FILE})"
+    )
 
 
 def _run(call: Call) -> int:
@@ -26,7 +28,7 @@ def _run(call: Call) -> int:
         with file.open("x", encoding="utf-8") as new:
             new.write(settings_text(call.config))
     except FileExistsError:
-        raise UserError(f"{file} is there already; name another file by --output FILE, or move it away.") from None
+        raise UserError(f"{file} already exists; choose another file with --output FILE, or move it away.") from None
     except OSError as error:
         raise UserError(f"{file} cannot be written: {error.strerror}.") from None
     call.say(f"Written to {file}: {len(Config.model_fields)} settings, each with its meaning. Edit it, then:")
@@ -35,4 +37,6 @@ def _run(call: Call) -> int:
     return 0
 
 
-INIT = Mode("init", "Write hyperparameters.py, a file of all settings to edit.", _add_flags, _run, has_a_result=always)
+INIT = Mode(
+    "init", "Write hyperparameters.py, a file with all settings for you to edit.", _add_flags, _run, has_a_result=always
+)

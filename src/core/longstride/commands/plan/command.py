@@ -84,7 +84,7 @@ def _verdict(report: PlanReport) -> list[str]:
         where, sizes = report.gpu.name, f"{peak} of tensors, room for {room}"
         remedy = f"it would with {report.enough}" if report.enough else "nor with fewer episodes an iteration"
     else:
-        where, sizes = "CPU", f"{peak} for an update beside {trajectories} of trajectories"
+        where, sizes = "CPU", f"{peak} for an update in addition to {trajectories} of trajectories"
         remedy = f"it would with {report.enough}" if report.enough else "nor with a shorter rollout"
     if not report.fits:
         return [f"Does not fit on the {where}: {sizes}; {remedy}."]

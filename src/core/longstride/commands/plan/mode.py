@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def _add_flags(group: "Group") -> None:
-    group.add_argument("--gpu", metavar="NAME", help="a card of the catalogue (default: this machine)")
+    group.add_argument("--gpu", metavar="NAME", help="a GPU from the catalogue (default: this machine)")
     add_verbose(group)
 
 
@@ -24,7 +24,7 @@ def _run(call: Call) -> int:
 
 PLAN = Mode(
     "plan",
-    "Print what a training would do on this machine or on another GPU.",
+    "Show how a training would use this machine or another GPU.",
     _add_flags,
     _run,
     reads_settings=always,

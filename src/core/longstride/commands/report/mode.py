@@ -19,5 +19,5 @@ def _run(call: Call) -> int:
 
 
 REPORT = Mode(
-    "report", "Write report.html of one or several runs.", _add_flags, _run, several="run_directory", settings=OF_A_RUN
+    "report", "Write report.html for one or several runs.", _add_flags, _run, several="run_directory", settings=OF_A_RUN
 )

@@ -57,7 +57,7 @@ def _begin(sweep: Sweep, say: Say) -> Search:
     done = len(search.trials())
     say(f"{counted(sweep.limits.trials, 'trial')}{limit}{f', {done} of them made before' if done else ''}.")
     if sweep.aim.objectives == "score,seconds":
-        say("No trial is given up early: Optuna compares trials midway only where there is one objective.")
+        say("Trials are not pruned: Optuna prunes only if there is a single objective.")
     return search
 
 

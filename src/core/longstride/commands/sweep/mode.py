@@ -13,12 +13,12 @@ def _add_flags(group: "Group") -> None:
     space = 'a setting and its values, "learning_rate_actor=1e-4..1e-2 log" or "batch_size=256,512"; repeatable'
     group.add_argument("--sweep", action="append", metavar="NAME=VALUES", help=space)
     group.add_argument("--sweep-file", type=Path, metavar="FILE", help="settings and their values in TOML")
-    group.add_argument("--trials", type=int, metavar="N", help="trials at most (default: 20)")
-    minutes = "time of all trials and of the comparison at the end (default: no limit)"
+    group.add_argument("--trials", type=int, metavar="N", help="largest number of trials (default: 20)")
+    minutes = "time limit in minutes, including the comparison at the end (default: no limit)"
     group.add_argument("--sweep-minutes", type=float, metavar="M", help=minutes)
     objectives = ("score", "score,seconds")
-    group.add_argument("--sweep-objective", choices=objectives, help="what is searched for (default: score)")
-    group.add_argument("--no-pruning", action="store_true", help="finish trials below the median too")
+    group.add_argument("--sweep-objective", choices=objectives, help="what to optimise (default: score)")
+    group.add_argument("--no-pruning", action="store_true", help="finish trials that are worse than the median, too")
     finalists = "best trials to compare with the base settings at the end (default: 2)"
     group.add_argument("--finalists", type=int, metavar="N", help=finalists)
     held_out = "seeds of that comparison, 0 for none (default: 4)"

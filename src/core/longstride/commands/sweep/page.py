@@ -70,9 +70,9 @@ def _held_out(sweep: Sweep, outcome: Outcome) -> list[Section]:
     headers, rows = held_out_cells(sweep, outcome, scale_for(sweep, outcome.base))
     seeds = counted(len(sweep.held_out_seeds), "seed")
     caption = (
-        f"Trained again with {seeds} that no trial had, and evaluated on their episodes. Differences are paired by "
-        "seed; means and differences have 95 % intervals, each for itself. The last column is the difference with the "
-        "seed of the search, which flatters whatever was chosen by it."
+        f"Trained again with {seeds} that no trial used, and evaluated on their episodes. Differences are paired by "
+        "seed; means and differences have 95 % intervals, not corrected for multiple trials. The last column is the "
+        "difference with the seed of the search, which is optimistic for the trials that it chose."
     )
     table = Table("The best trials on other seeds", headers, [plain(*row) for row in rows], caption)
     return [Section("held_out", "Held-out seeds", [table])]

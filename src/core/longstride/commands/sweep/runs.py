@@ -78,7 +78,7 @@ class Training(NamedTuple):
         records = whole_records(self.directory)
         score = _score(records, self.settings.metric)
         if not error and (score is None or not math.isfinite(score)):
-            error = f"Its evaluation has {score} as {self.settings.metric}, which is no score."
+            error = f"Its evaluation has {score} as {self.settings.metric}, which is not a score."
         seconds = sum(float(record[phase]) for record in records for phase in _PHASES)
         return Result(score, seconds, sum(record["steps"] for record in records), took, error)
 

@@ -73,7 +73,7 @@ def _read_file(file: Path) -> list[Dimension]:
     except OSError as error:
         raise UserError(f"Cannot read --sweep-file {file}: {error.strerror}.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"--sweep-file {file} is no TOML: {reason(error)}.") from None
+        raise UserError(f"--sweep-file {file} is not valid TOML: {reason(error)}.") from None
     return [_dimension(name.lower(), _as_text(name, value, file), str(file)) for name, value in content.items()]
 
 

@@ -138,5 +138,5 @@ def _fixed(space: list[Dimension], config: Config) -> dict[str, Any]:
     if "horizon" not in names or "gamma" in names:
         return {}
     if config.gamma:
-        raise UserError("--sweep: horizon has no effect where GAMMA is set; leave out one of them.")
+        raise UserError("--sweep: horizon has no effect if GAMMA is set; leave out one of them.")
     return {"gamma": "0"}

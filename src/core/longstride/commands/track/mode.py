@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 
 def _add_flags(group: "Group") -> None:
-    group.add_argument("--to", choices=("wandb", "mlflow"), help="the service that shows the run")
-    group.add_argument("--follow", action="store_true", help="no longer here: train with --track")
+    group.add_argument("--to", choices=("wandb", "mlflow"), help="the service to send the run to")
+    group.add_argument("--follow", action="store_true", help="removed: train with --track")
 
 
 def _run(call: Call) -> int:
@@ -45,7 +45,7 @@ def _run(call: Call) -> int:
 
 TRACK = Mode(
     "track",
-    "Show a run that has ended in Weights & Biases or MLflow.",
+    "Send a finished run to Weights & Biases or MLflow.",
     _add_flags,
     _run,
     has_a_result=always,

@@ -154,7 +154,7 @@ def update_execution(
     if settings.kernel_problem:
         return "eager", settings.kernel_problem
     if settings.checkpointing:
-        return "eager", "GRADIENT_CHECKPOINTING is on, which compiled kernels have not"
+        return "eager", "GRADIENT_CHECKPOINTING is on, which the compiled kernels do not support"
     if precision != "fp32":
         return (
             "eager",

@@ -31,7 +31,7 @@ def require_room(rollout: HostRollout, machine: Machine, pinned: bool, update: i
     if has_room(rollout, machine, pinned, update):
         return
     size = format_bytes(rollout.pinned_bytes if pinned else rollout.bytes)
-    beside = f" and the update {format_bytes(update)} beside them" if update else ""
+    beside = f" and the update {format_bytes(update)} in addition" if update else ""
     shorter = "max_steps of the simulator (if episodes are shorter), " if rollout.at_most else ""
     if rollout.at_most and not pinned:
         room, remedy = f"this machine has {format_bytes(machine.total_bytes)}", "or set or lower ROLLOUT_STEPS"

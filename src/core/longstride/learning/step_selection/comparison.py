@@ -28,7 +28,7 @@ def other_bits(result: StepResult, expected: StepResult) -> str:
     """Return, in words, what of a result has other bits than eager steps'; empty where nothing has."""
     bits = (torch.equal(a.view(torch.int32), b.view(torch.int32)) for a, b in zip(result, expected, strict=True))
     names = [name for name, same in zip(StepResult._fields, bits, strict=True) if not same]  # NaN equals itself
-    return f"its {' and '.join(names)} are not those of eager steps to the bit" if names else ""
+    return f"its {' and '.join(names)} differ from those of eager steps" if names else ""
 
 
 def difference(result: StepResult, expected: StepResult, tolerance: float) -> str:

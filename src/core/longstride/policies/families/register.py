@@ -28,7 +28,7 @@ def add_network(network: Network) -> None:
         UserError: it is no Network, or its name is that of a built-in one.
     """
     if not isinstance(network, Network):
-        raise UserError(f"network: {network!r:.80} is no longstride.Network.")
+        raise UserError(f"network: {network!r:.80} is not a longstride.Network.")
     name = network.family.name
     if name in _BUILT_IN:
         raise UserError(f"network: {name!r} is a built-in network; give yours another name.")

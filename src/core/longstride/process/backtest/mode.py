@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 def _add_flags(group: "Group") -> None:
     group.add_argument("log", nargs="?", metavar="LOG", help="the event log (or --event-log FILE)")
-    group.add_argument("--share", type=float, metavar="S", help="share of the log's time to mine (default: 0.7)")
-    resamples = "logs drawn from the weeks of the mined part, for the intervals; 0 for none (default: 20)"
+    group.add_argument("--share", type=float, metavar="S", help="share of the log's time span to mine (default: 0.7)")
+    resamples = "logs resampled from the mined part, for the intervals; 0 for none (default: 20)"
     group.add_argument("--resamples", type=int, metavar="N", help=resamples)
 
 

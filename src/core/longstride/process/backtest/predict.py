@@ -99,7 +99,7 @@ def predict(parts: Parts, playing: Playing, say: Say) -> tuple[dict[str, Predict
         drawn_figures = run_resamples(partial(_resampled, ours), playing.resamples, playing.processes, say)
         resampled = [of for of in drawn_figures if of is not None]
     elif playing.resamples:
-        say(f"The intervals hold the sampling error of the episodes alone, not the size of the earlier part: {reason}.")
+        say(f"The intervals cover only the sampling error of the episodes, not the size of the earlier part: {reason}.")
     if len(resampled) < FEWEST:
         resampled = []
     actual = actual_of(parts.after, parts.counted, parts.since)

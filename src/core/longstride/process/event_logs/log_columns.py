@@ -88,7 +88,9 @@ class LogColumns:
         for person, text in ((who.values[w], amount.values[a]) for w, a in pairs if who.values[w] in set(people)):
             value = _amount(text)
             if not 0.0 <= value < np.inf:
-                raise UserError(f"COST is 'column {name}', but {text!r} is no amount; expected a number, 0 or more.")
+                raise UserError(
+                    f"COST is 'column {name}', but {text!r} is not an amount; expected a number, 0 or more."
+                )
             if found.setdefault(person, value) != value:
                 raise UserError(
                     f"COST is 'column {name}', but {person!r} has {found[person]:g} and {value:g} there; expected one "

@@ -165,10 +165,11 @@ class Base:
         ):
             return (
                 f"people are too busy in the simulation (up to {self.utilisation:.0%} of their time on duty), because "
-                "their hours on duty are mined too short or their service times too long, as where tasks rest overnight"
+                "their hours on duty are mined too short or their service times too long, for example because tasks "
+                "rest overnight"
             )
         if abs(self.shares.work - self.logged.work) > self.logged.tolerance and not self._at_once:
-            return "service times are mined wrong, as where tasks rest overnight or several are done at once"
+            return "service times are mined wrong, for example because tasks rest overnight or several are done at once"
         if slower:
             return "external delays are mined too long"
         if self._at_once:

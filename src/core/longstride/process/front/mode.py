@@ -8,13 +8,13 @@ if TYPE_CHECKING:
     from argparse import _ArgumentGroup as Group
 
 
-def add_search_flags(group: "Group", timed: str) -> None:
-    """Add the flags that ``front`` and ``staff`` have; ``timed`` says what --minutes limits."""
+def add_search_flags(group: "Group", timed: str, else_metrics: str = "") -> None:
+    """Add the flags of ``front`` and ``staff``: --minutes limits ``timed``, ``else_metrics`` is another default."""
     what = "a scenario (bundled name or file) or an event log (or --scenario NAME, --event-log FILE)"
     group.add_argument("process", nargs="?", metavar="SCENARIO_OR_LOG", help=what)
-    metrics = "the two metrics, of which the least is best (default: cost_per_case,mean_cycle_time)"
+    metrics = f"the two metrics, lower is better (default: cost_per_case,mean_cycle_time{else_metrics})"
     group.add_argument("--metrics", metavar="A,B", help=metrics)
-    minutes = f"time of {timed}, over all calls (default: no limit)"
+    minutes = f"time limit in minutes for {timed}, over all calls (default: no limit)"
     group.add_argument("--minutes", type=float, metavar="M", help=minutes)
 
 
@@ -22,10 +22,10 @@ def _add_flags(group: "Group") -> None:
     add_search_flags(group, "all trainings")
     add_policies(group)
     group.add_argument(
-        "--points", type=int, metavar="N", help="policies to train, each for another weight (default: 5)"
+        "--points", type=int, metavar="N", help="policies to train, each with a different weight (default: 5)"
     )
-    group.add_argument("--weights", metavar="W,...", help="weights of the second metric, in place of --points")
-    checkpoint = "a run whose policy is a point, too; several flags for several runs"
+    group.add_argument("--weights", metavar="W,...", help="weights of the second metric, instead of --points")
+    checkpoint = "a run whose policy is added as a point; repeatable"
     group.add_argument("--checkpoint", action="append", metavar="DIR", help=checkpoint)
 
 

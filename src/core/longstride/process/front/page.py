@@ -16,13 +16,13 @@ _FAR = 3.0
 """Points of which a mean is this many times the largest on the front are left out of the picture."""
 
 _CAPTION = (
-    "Less is better in both. Bars are 95 % intervals of each point alone. The line joins the points on the front. "
+    "Lower is better in both. Bars are 95 % intervals of each point alone. The line joins the points on the front. "
     "Whether one point beats another follows from paired differences, which are more exact than the bars."
 )
 _TABLE = (
     "Mean and 95 % interval over episodes. All points have the same random streams, so differences are paired. "
-    "Dominated is a point if another one is shown to be better in one metric and no worse in the other. Each interval "
-    "holds for itself: of twenty differences that do not exist, one is shown."
+    "A point is dominated if another one is shown to be better in one metric and no worse in the other. Intervals are "
+    "not corrected for multiple comparisons: if no differences existed, one in twenty would still appear."
 )
 
 

@@ -59,7 +59,7 @@ def read_pair(text: str, scenario: Scenario) -> Pair:
     for name in names:
         if name not in _QUANTITIES:
             known = ", ".join(_QUANTITIES)
-            raise UserError(f"--metrics: {name!r} is no metric of a process{suggestion(name, _QUANTITIES, known)}")
+            raise UserError(f"--metrics: {name!r} is not a metric of a process{suggestion(name, _QUANTITIES, known)}")
         needed = NEEDED.get(_QUANTITIES[name])
         if needed and getattr(scenario.aims, needed) is None:
             raise UserError(f"--metrics: {name} needs {needed} of the process; add {_FLAGS[needed]}.")

@@ -15,16 +15,18 @@ if TYPE_CHECKING:
 def _add_flags(group: "Group") -> None:
     add_checkpoint(group)
     group.add_argument("--state", metavar="FILE", help="a state as JSON, or a log of open cases")
-    group.add_argument("--at", metavar="TIME", help="the present of a log (default: its last time)")
+    group.add_argument("--at", metavar="TIME", help="for a log: the time taken as now (default: its last time)")
     on_shift = "the people on shift, for a log (default: as the scenario expects)"
     group.add_argument("--on-shift", nargs="+", metavar="NAME", help=on_shift)
-    group.add_argument("--json", action="store_true", help="JSON in place of a table")
+    group.add_argument("--json", action="store_true", help="print JSON instead of a table")
     group.add_argument("--top", type=int, metavar="N", help="assignments to show, 0 for all (default: 10)")
-    group.add_argument("--serve", type=int, metavar="PORT", help="the port of a service, 0 for a free one")
-    group.add_argument("--host", metavar="ADDRESS", help="where to serve (default: this machine alone)")
-    group.add_argument("--token-file", metavar="FILE", help="the tokens of requests, one a line")
-    group.add_argument("--workers", type=int, metavar="N", help="processes that answer (default: 1)")
-    log = "file for a line of JSON about each answer, - for the standard output (default: none)"
+    group.add_argument("--serve", type=int, metavar="PORT", help="run as a service on this port; 0 for any free port")
+    group.add_argument("--host", metavar="ADDRESS", help="address of the service (default: this machine only)")
+    group.add_argument(
+        "--token-file", metavar="FILE", help="file with the tokens that requests must send, one per line"
+    )
+    group.add_argument("--workers", type=int, metavar="N", help="worker processes of the service (default: 1)")
+    log = "append a line of JSON about each answer to this file; - for standard output (default: none)"
     group.add_argument("--access-log", metavar="FILE", help=log)
 
 

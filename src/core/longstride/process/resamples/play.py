@@ -97,8 +97,8 @@ def run_resamples(play: Callable[[int], T], count: int, processes: int, say: Say
     each = time.perf_counter() - begin
     workers = min(processes, count - 1) if each * count >= _WORTH_PROCESSES else 1
     say(
-        f"Drawing {counted(count, 'log')} like this one and mining each, for intervals that hold the size of the log: "
-        f"about {format_duration(max(each * (count - 1) / workers, 1.0))} (--resamples 0 leaves it out)."
+        f"Resampling {counted(count, 'log')} from this one and mining each, for intervals that cover the size of the "
+        f"log: about {format_duration(max(each * (count - 1) / workers, 1.0))} (--resamples 0 leaves it out)."
     )
     said = time.monotonic()
     for result in _results(play, range(1, count), workers):

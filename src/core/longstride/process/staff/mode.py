@@ -10,20 +10,20 @@ if TYPE_CHECKING:
 
 
 def _add_flags(group: "Group") -> None:
-    add_search_flags(group, "the search and all trainings")
+    add_search_flags(group, "the search and all trainings", "; with a target cost_per_case,share_beyond_target")
     add_checkpoint(group)
-    group.add_argument("--policy", metavar="NAME", help="a heuristic that plays the teams in place of a policy")
+    group.add_argument("--policy", metavar="NAME", help="a heuristic that runs the teams instead of a policy")
     moves = "moves of the search: people, skills, hours (default: all)"
     group.add_argument("--moves", metavar="KIND,...", help=moves)
     for flag, what in (
-        ("more", "most people of a kind to add (default: 2)"),
-        ("fewer", "most people of a kind to remove (default: 2)"),
-        ("teams", "most teams to play (default: 200)"),
-        ("search-episodes", "episodes of each (default: 4)"),
-        ("finalists", "teams of its front to compare in full (default: 3)"),
+        ("more", "largest number of people to add to a group (default: 2)"),
+        ("fewer", "largest number of people to remove from a group (default: 2)"),
+        ("teams", "largest number of teams to try (default: 200)"),
+        ("search-episodes", "episodes per team in the search (default: 4)"),
+        ("finalists", "teams on its front to compare in full (default: 3)"),
     ):
         group.add_argument(f"--{flag}", type=int, metavar="N", help=what)
-    group.add_argument("--no-retraining", action="store_true", help="train no policies for the finalists")
+    group.add_argument("--no-retraining", action="store_true", help="do not train policies for the finalists")
 
 
 def _run(call: Call) -> int:

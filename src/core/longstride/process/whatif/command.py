@@ -116,7 +116,7 @@ def _base(settings: Settings, options: WhatIfOptions, say: Say) -> _Base:
         others = [name for name in ("simulator", "simulator_options") if settings.is_flag(name)]
         if others:
             flag = others[0].removesuffix("s").replace("_", "-")
-            raise UserError(f"--{flag}: the process as it is is that of --checkpoint; leave out one of the two.")
+            raise UserError(f"--{flag}: --checkpoint already names the process as it is; leave out one of the two.")
         tensors, metadata = load_run(policy_folder(Path(options.checkpoint), say), say)
         source = metadata["source"]
         if not isinstance(source, dict) or source.get("simulator") != PROCESS:

@@ -28,7 +28,7 @@ RESAMPLES = 20
 _EPISODES = 20
 """Episodes of a resample and of its change, which take a tenth of the time that its mining takes."""
 
-_EPISODES_ALONE = "The intervals hold the sampling error of the episodes alone, not that of the log"
+_EPISODES_ALONE = "The intervals cover only the sampling error of the episodes, not that of the log"
 
 
 class Mined(NamedTuple):
@@ -74,7 +74,7 @@ def with_log_errors(
     if not resamples or len(played) < 2 or (mined is None and played[0].variant.scenario.logged is None):
         return list(played)
     if mined is None:
-        say(f"{_EPISODES_ALONE}, which is not at hand (--event-log FILE names it).")
+        say(f"{_EPISODES_ALONE}, which is not available (name it with --event-log FILE).")
         return list(played)
     if reason := why_not(mined.log):
         say(f"{_EPISODES_ALONE}: {reason}.")
@@ -84,5 +84,5 @@ def with_log_errors(
     errors = play_resamples(resampling, sampling.threads, say) if changes else {}
     unknown = [of.variant.name for of in played[1:] if of.variant.name not in errors]
     if unknown:
-        say(f"{_EPISODES_ALONE}, for {', '.join(unknown)}: the drawn logs do not have this change.")
+        say(f"{_EPISODES_ALONE}, for {', '.join(unknown)}: this change cannot be made in the resampled logs.")
     return [replace(of, log_error=errors.get(of.variant.name)) for of in played]

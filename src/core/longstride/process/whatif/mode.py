@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
 def _add_flags(group: "Group") -> None:
     add_checkpoint(group)
-    add_policies(group)
-    change = 'a change of the scenario, for example "people +1 analyst"; several flags for several scenarios'
+    add_policies(group, "all but random")
+    change = 'a change of the scenario, for example "people +1 analyst"; repeat the flag for several scenarios'
     group.add_argument("--change", action="append", metavar="TEXT", help=change)
     cost = "cost of a person for the length of an episode"
     group.add_argument("--cost-per-person", type=float, metavar="AMOUNT", help=cost)
-    resamples = "logs drawn from the weeks of the event log, for intervals that hold its size; 0 for none (default: 20)"
+    resamples = (
+        "logs resampled from the event log, so that intervals cover the error of its size; 0 for none (default: 20)"
+    )
     group.add_argument("--resamples", type=int, metavar="N", help=resamples)
     add_no_report(group)
 
@@ -48,7 +50,7 @@ def _run(call: Call) -> int:
 
 WHATIF = Mode(
     "whatif",
-    "Play changed scenarios with each policy.",
+    "Compare policies on a process and on changed versions of it.",
     _add_flags,
     _run,
     without_checkpoint,

@@ -72,7 +72,9 @@ def made_by(maker: Callable[..., Any], name: str, options: Mapping[str, Any]) ->
             given = f"with {dict(options)}" if options else "without arguments"
             raise UserError(f"{name} cannot be made {given}: {with_line(error)}.") from error
         if not is_environment(env):
-            raise UserError(f"{name} returned {env!r:.80}, which is no environment: it lacks spaces, reset or step.")
+            raise UserError(
+                f"{name} returned {env!r:.80}, which is not an environment: it lacks spaces, reset or step."
+            )
         return env
 
     return GymnasiumSimulator(name, new)

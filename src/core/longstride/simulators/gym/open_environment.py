@@ -60,7 +60,7 @@ class OpenEnvironment:
             self._require_parts("reset", returned, _RESET)
             self._fail_with("reset", error)
         if not isinstance(self._info, Mapping):
-            self._fail(f"reset returned the info {self._info!r}, which is no dictionary")
+            self._fail(f"reset returned the info {self._info!r}, which is not a dictionary")
         self.masked = self._mask_size > 0 and ("action_mask" in self._info or self._ask_mask is not None)
 
     def observe(self, row: np.ndarray) -> None:
@@ -104,7 +104,7 @@ class OpenEnvironment:
         try:
             reward = float(reward)
         except (TypeError, ValueError):
-            self._fail(f"step returned the reward {reward!r}, which is no number")
+            self._fail(f"step returned the reward {reward!r}, which is not a number")
         if not isfinite(reward):
             self._fail(f"step returned the reward {reward}")
         if abs(reward) > LARGEST_REWARD:

@@ -102,9 +102,9 @@ def with_network_for_many(settings: Settings, simulator: Simulator) -> Settings:
         return settings
     scoring = next(name for name, family in FAMILIES.items() if family.scores_actions)
     note = (
-        f"POLICY_NETWORK = {scoring}, because an output for each of {actions:,} actions takes much time and memory. It "
-        f"scores each feasible action, and also plays with other people (--policy-network "
-        f"{settings.config.policy_network} for the usual one)."
+        f"POLICY_NETWORK = {scoring}, because a separate output for each of {actions:,} actions takes much time and "
+        f"memory. It scores each feasible action, and also works with different people (--policy-network "
+        f"{settings.config.policy_network} for the standard one)."
     )
     return settings.changed({"policy_network": scoring}, "simulation", [note])
 

@@ -149,7 +149,7 @@ class Run:
             self.trainer.checkpoints.retry.require()
             keep_choice(RunDirectory(self.directory), chosen)
         except (OSError, UserError) as error:
-            return [f"It is not kept whether the policy draws its actions: {error}"]
+            return [f"Whether the policy draws its actions could not be saved: {error}"]
         return []
 
     def _learning_curve(self) -> str:

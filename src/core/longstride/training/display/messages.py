@@ -16,7 +16,7 @@ def precision_lines(plan: Plan, capability: tuple[int, int] | None) -> list[str]
         settings = f"in {plan.precision.upper()} on {plan.update_threads} threads"
         return [
             f"No GPU ({plan.reasons['device']}): updates run on the CPU {settings}; "
-            "the simulation is as fast as with one, an update takes seconds in place of milliseconds."
+            "the simulation is as fast as with one, an update takes seconds instead of milliseconds."
         ]
     assert capability is not None
     compute = f"{capability[0]}.{capability[1]}"

@@ -143,7 +143,7 @@ _FACTS: dict[str, Any] = {
     **dict.fromkeys(("simulator", "source", "policy"), dict),
     "best": int | float | None,
 }
-"""Types of the facts that other code relies on; pydantic is not at hand where a policy is only loaded."""
+"""Types of the facts that other code relies on; pydantic is not available where a policy is only loaded."""
 
 
 def _require_facts(metadata: dict[str, Any]) -> None:

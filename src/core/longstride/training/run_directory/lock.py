@@ -139,7 +139,9 @@ def _require_lock_file(file: IO[str]) -> None:
     """
     file.seek(0)
     if _LEFT.fullmatch(file.read(_LONGEST + 1)) is None:
-        raise OSError(errno.EEXIST, f"its {os.path.basename(file.name)} is no lock of Longstride; move that file away")
+        raise OSError(
+            errno.EEXIST, f"its {os.path.basename(file.name)} is not a lock of Longstride; move that file away"
+        )
 
 
 def _holder(file: IO[str]) -> str:

@@ -46,7 +46,9 @@ class MlflowRun:
             found = self._client.get_run(self.run)
             self._experiment_id = found.info.experiment_id
             if found.info.lifecycle_stage == "deleted":
-                raise TrackingError(f"MLflow: run {self.run} was deleted; remove tracking-mlflow.json to send it anew.")
+                raise TrackingError(
+                    f"MLflow: run {self.run} was deleted; remove tracking-mlflow.json to send it again."
+                )
             self._client.update_run(self.run, status="RUNNING")
         self.iteration = int(found.data.tags.get(_ITERATION, 0))
         self._changed = self._send_settings(settings, found.data.params)

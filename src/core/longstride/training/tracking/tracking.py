@@ -106,4 +106,4 @@ def _read(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except ValueError:
-        raise UserError(f"{path} is damaged; remove it to send the run anew.") from None
+        raise UserError(f"{path} is damaged; remove it to send the run again.") from None

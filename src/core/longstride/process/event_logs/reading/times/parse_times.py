@@ -117,7 +117,7 @@ class TimeReader:
         if not self._plain:
             return f"{text!r} does not fit {OPTION} {self.time_format!r}"
         if _ZERO_DATE.match(text):
-            return f"{text!r} is no date (databases write it for a missing time)"
+            return f"{text!r} is not a date (databases write it for a missing time)"
         if _PLAIN_NUMBER.fullmatch(text):
             return (
                 f"{text!r} is a number and counts neither seconds since 1970 nor days as spreadsheets do; save the "
