@@ -55,7 +55,7 @@ def test_what_does_not_parse_is_a_sentence(text):
 
 def test_a_bad_budget_ends_the_command_with_a_sentence(capsys, tmp_path):
     assert main(["--time-budget", "soon", "--run-directory", str(tmp_path / "r")]) == 2
-    assert capsys.readouterr().err.startswith("error: TIME_BUDGET is 'soon', which is no time")
+    assert capsys.readouterr().err.startswith("error: TIME_BUDGET is 'soon', which is not a duration")
 
 
 def test_rounds_go_on_while_one_like_the_longest_and_a_tenth_fits():

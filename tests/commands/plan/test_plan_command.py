@@ -167,7 +167,7 @@ def test_without_a_card_it_is_this_machine(tmp_path, capsys, monkeypatch):
         (["--gpu", "A4O"], "There is no GPU 'A4O' in the catalogue; did you mean A40?"),
         (["--gpu", "A40", "--device", "cpu"], "--gpu asks for a plan with a GPU, but DEVICE is cpu"),
         (["--gpu", "T4", "--precision", "bf16"], "PRECISION is bf16, but compute capability 7.5"),
-        (["--time-budget", "long"], "TIME_BUDGET is 'long', which is no time"),
+        (["--time-budget", "long"], "TIME_BUDGET is 'long', which is not a duration"),
         (["--resume"], "--resume does not go with --mode plan"),
         (["--mode", "train", "--gpu", "A40"], "--gpu does not go with --mode train"),
     ],

@@ -48,7 +48,7 @@ def test_the_edge(free, pinned, refused):
 def test_the_update_counts_beside_the_trajectories():
     require_room(SIX, host(643 * MB), False, 200 * MB)
     with pytest.raises(
-        UserError, match=r"443.0 MB of memory \(6 .*\) and the update 200.0 MB beside them, but 642.0 MB are"
+        UserError, match=r"443.0 MB of memory \(6 .*\) and the update 200.0 MB in addition, but 642.0 MB are"
     ):
         require_room(SIX, host(642 * MB), False, 200 * MB)
 

@@ -272,7 +272,7 @@ def test_the_printed_plan_of_a_gpu():
         "update threads 8: 8 usable cores",
         "update execution auto: the first update keeps the fastest that computes what eager steps do",
         "compile on: usual on this card",
-        "graph capture on: one launch a step in place of about two hundred",
+        "graph capture on: one launch per step instead of about two hundred",
         "gradient checkpointing off: microbatches save memory without computing anything twice",
         "allocator expandable_segments:True: less memory is lost between blocks of different sizes",
     ]
@@ -440,7 +440,7 @@ def test_how_steps_may_run_on_a_gpu(here, wanted, executions, parts):
     p = plan(here, update_execution=wanted, step_launches={True: 211, False: 180})
     assert (p.executions, (p.compile, p.graph_capture)) == (executions, parts)
     if p.graph_capture:
-        assert p.reasons["graph_capture"] == "one launch a step in place of about 211"
+        assert p.reasons["graph_capture"] == "one launch per step instead of about 211"
     if wanted != "auto":
         assert p.reasons["update_execution"].startswith(f"UPDATE_EXECUTION is {wanted}")
 

@@ -263,7 +263,7 @@ def test_a_later_capture_that_fails_ends_in_eager_steps_with_a_reason():
     assert setup.executor.execution == "eager"
     assert not torch.equal(setup.model.flat, before["flat"])
     assert setup.runner.take_log()[0] == [
-        "Update execution: eager in place of graph: RuntimeError: operation not permitted when stream is capturing."
+        "Update execution: eager instead of graph: RuntimeError: operation not permitted when stream is capturing."
     ]
 
 

@@ -91,7 +91,7 @@ def test_too_few_weeks_and_too_few_resamples_are_said(tmp_path, capsys):
     log = written(tmp_path, desk_log(0, 2))
     assert "parts" not in asked(tmp_path, log)["scenarios"][1]["against_the_first"]["logged"]
     out = " ".join(capsys.readouterr().out.split())
-    assert "episodes alone, not that of the log: the log has arrivals of 1 whole week" in out
+    assert "error of the episodes, not that of the log: the log has arrivals of 1 whole week" in out
     assert main(["whatif", "--event-log", log, "--change", "arrivals +10%", "--resamples", "3"]) == 2
     assert "--resamples is 3; expected 0, or 5 or more." in " ".join(capsys.readouterr().err.split())
 

@@ -614,7 +614,7 @@ class BadHeuristic(Walk):
             "helper is an ordinary Python function; decorate it with @nu",
         ),
         (NoSuchDraw, "step", "state.x = rng.choice(3)", "rng.choice does not exist in compiled code; use rng.random"),
-        (Dictionary, "observe", 'observation[0] = TABLE["one"]', "TABLE (dict) cannot be used in compiled code; hand"),
+        (Dictionary, "observe", 'observation[0] = TABLE["one"]', "TABLE (dict) cannot be used in compiled code; pass"),
         (Text, "step", "return (1.0 if str(dict(a=state.x)) else 0.0), False", "dict does not take these arguments"),
         (TwoTypes, "step", "return (1.0 if what == 1 else 0.0)", "what is int in one place and str in another"),
         (UnseenField, "step", "state.county = 0", "there is no field county in the record; add it to state_dtype"),

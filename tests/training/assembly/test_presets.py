@@ -157,7 +157,7 @@ def described(actions, size=5):
 def test_a_policy_for_many_described_actions_scores_them_unless_somebody_chose_a_network():
     found = with_network_for_many(Settings(Config()), described(MANY_ACTIONS))
     assert (found.config.policy_network, found.sources) == ("pointer", {"policy_network": "simulation"})
-    assert found.notes[0].startswith("POLICY_NETWORK = pointer, because an output for each of 1,000 actions")
+    assert found.notes[0].startswith("POLICY_NETWORK = pointer, because a separate output for each of 1,000 actions")
     for settings, simulator in (
         (Settings(Config()), described(MANY_ACTIONS - 1)),
         (Settings(Config()), described(MANY_ACTIONS, size=0)),

@@ -198,7 +198,7 @@ def graph_capture(settings: PlanSettings, gpu: Gpu | None, half: bool) -> tuple[
     if gpu is None and settings.update_execution not in CAPTURED:  # nobody asks how many launches there are
         return False, "no GPU"
     launches = settings.step_launches.get(half)
-    return _part_of(CAPTURED, settings, gpu, True, f"one launch a step in place of about {launches or 'two hundred'}")
+    return _part_of(CAPTURED, settings, gpu, True, f"one launch per step instead of about {launches or 'two hundred'}")
 
 
 def _part_of(

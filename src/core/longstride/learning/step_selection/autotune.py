@@ -172,7 +172,7 @@ class StepRunner:
                 )
             if not problem:
                 return self.executor.run(rollout, minibatches)
-            self._log.sentences.append(f"Update execution: eager in place of {self.executor.execution}: {problem}.")
+            self._log.sentences.append(f"Update execution: eager instead of {self.executor.execution}: {problem}.")
             self.executor.use("eager")
         return self.executor.run(rollout, minibatches.without_padding())
 
