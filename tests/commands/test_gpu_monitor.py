@@ -56,7 +56,7 @@ def test_the_live_table_ends_after_the_count(cards, capsys):
 
 @pytest.mark.parametrize(
     ("machine", "sentence"),
-    [({"driver": False}, "No NVIDIA driver"), ({"package": False}, "no NVIDIA driver"), ({}, "lists no GPU")],
+    [({"driver": False}, "No NVIDIA driver"), ({"package": False}, "No NVIDIA driver"), ({}, "lists no GPU")],
 )
 def test_a_sentence_where_there_is_nothing_to_monitor(monkeypatch, capsys, machine, sentence):
     install(monkeypatch, [], **machine)
