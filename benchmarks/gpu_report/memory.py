@@ -45,7 +45,7 @@ def row_of(precision: Precision, execution: Execution, samples: int, batch: int,
 
 
 def predicted(precision: Precision, samples: int, batch: int, device: str) -> int:
-    """Return the bytes that a plan predicts for steps, without what only an update has: states, values, the model on its way."""
+    """Return the bytes that a plan predicts for steps, without the states, values and transfers of an update."""
     workspace = workspace_bytes(torch.cuda.get_device_capability()) if device == "cuda" else 0
     estimate = estimate_memory(
         *(DESK_WITH_FEATURES, precision != "fp32", samples, batch, batch),
