@@ -11,6 +11,7 @@ import os
 import statistics
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src" / "core"))
@@ -22,12 +23,11 @@ import torch
 from longstride.hardware.planning.choices import MOST_SIDE_BY_SIDE
 from longstride.learning.steps.cuda_graph import CudaGraphs
 from longstride.policies.batched_forward import TorchForward
-from longstride.policies.compiled.forward import align_params
 from longstride.policies.make_spec import spec_for
 from longstride.policies.networks import ActorCritic, initialise
 from longstride.rollout.batched.arrays import half_batches
 from longstride.rollout.batched.collector import BatchedCollector
-from longstride.rollout.collector import RolloutPlan
+from longstride.rollout.collector import RolloutPlan, params_to_play
 from longstride.rollout.episode_collector import EpisodeCollector
 from longstride.simulators.classic_control.pendulum import Pendulum
 
@@ -56,26 +56,26 @@ def main() -> None:
 def measure(width: int, streams: int, options: argparse.Namespace) -> dict[str, float]:
     """Return steps a second of each collector."""
     simulator = Pendulum(max_steps=options.steps)
-    model = ActorCritic(spec_for(simulator, (width,) * 3, (8,), "relu"))
+    model = ActorCritic(spec_for(simulator, (width,) * 3, (8,), "relu"), pinned=options.gpu)
     initialise(model, "orthogonal", torch.Generator().manual_seed(0))
-    weights = align_params(model.flat[: model.layout.actor_size].numpy(), model.spec)
+    actor = model.flat[: model.layout.actor_size].numpy()
     plan = RolloutPlan(0, streams, threads=options.threads, side_by_side=MOST_SIDE_BY_SIDE)
     collectors = {"loop": EpisodeCollector(simulator, model.spec, plan)}
     places = {"torch": (torch.device("cpu"), None)} if options.torch else {}
     if options.gpu:
-        places["gpu"] = torch.device("cuda"), CudaGraphs(torch.device("cuda"))
-    for name, (device, graphs) in places.items():
-        forward = TorchForward(model.spec, *half_batches(streams), device, graphs)
+        places["gpu"] = torch.device("cuda"), partial(CudaGraphs, torch.device("cuda"))
+    for name, (device, new_graphs) in places.items():
+        forward = TorchForward(model.spec, *half_batches(streams), device, new_graphs)
         collectors[name] = BatchedCollector(simulator, model.spec, plan, forward)
     for collector in collectors.values():
-        collector.compile(weights)
-        collector.collect(weights, 0, streams)
+        collector.compile(params_to_play(collector, actor))
+        collector.collect(params_to_play(collector, actor), 0, streams)
     clock = time.process_time if options.threads == 1 and not options.gpu else time.perf_counter
     times = {name: [] for name in collectors}
     for _ in range(options.repeats):
         for name, collector in collectors.items():
             begin = clock()
-            collector.collect(weights, 0, streams)
+            collector.collect(params_to_play(collector, actor), 0, streams)
             times[name].append(clock() - begin)
     return {name: streams * options.steps / statistics.median(seconds) for name, seconds in times.items()}
 

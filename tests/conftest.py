@@ -1,7 +1,10 @@
 """What is collected where: a bare GPU machine lacks some packages that the tests compare with."""
 
+import atexit
 import gc
 import os
+import shutil
+import tempfile
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,9 +20,9 @@ os.environ.setdefault(  # kernels of this working tree, apart from the user's ow
     "LONGSTRIDE_KERNEL_CACHE", str(Path(__file__).resolve().parents[1] / ".pytest_cache" / "kernels")
 )
 
-os.environ.setdefault(  # the simulators that tests train on, apart from the user's own
-    "LONGSTRIDE_STATE", str(Path(__file__).resolve().parents[1] / ".pytest_cache" / "state")
-)
+if "LONGSTRIDE_STATE" not in os.environ:  # the simulators that tests train on: none is known when a session begins
+    os.environ["LONGSTRIDE_STATE"] = tempfile.mkdtemp(prefix="longstride_tests_")  # workers have that of the session
+    atexit.register(shutil.rmtree, os.environ["LONGSTRIDE_STATE"], ignore_errors=True)
 
 gc.set_threshold(50_000, 20, 100)  # Numba makes objects by the million, and torch's are walked with them each time
 

@@ -45,7 +45,7 @@ def row_of(precision: Precision, execution: Execution, samples: int, batch: int,
 
 
 def predicted(precision: Precision, samples: int, batch: int, device: str) -> int:
-    """Return the bytes that a plan predicts for steps, without the states and the values that only an update has."""
+    """Return the bytes that a plan predicts for steps, without the states, values and transfers of an update."""
     workspace = workspace_bytes(torch.cuda.get_device_capability()) if device == "cuda" else 0
     estimate = estimate_memory(
         *(DESK_WITH_FEATURES, precision != "fp32", samples, batch, batch),
@@ -53,7 +53,8 @@ def predicted(precision: Precision, samples: int, batch: int, device: str) -> in
         workspace=workspace,
         on_card=device == "cuda",
     )
-    return estimate.held - estimate.snapshots + estimate.rollout + estimate.indices + estimate.activations
+    held = estimate.held - estimate.snapshots - estimate.crossing
+    return held + estimate.rollout + estimate.indices + estimate.activations
 
 
 def _reset(device: str) -> int:

@@ -1,24 +1,22 @@
-"""The same claims on a real card: machine.py says what torch and NVML say, the allocator takes its setting."""
+"""A real card, and one that is not there: a machine is what torch and NVML say; the allocator takes its setting."""
 
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from helpers.devices import CARD
+from helpers.fake_gpus import install, of_catalogue
 
 import longstride
 from longstride.hardware.detect import detect_machine, free_and_total_bytes
-from longstride.hardware.planning.gpu_catalog import card_of, tier_of
+from longstride.hardware.planning.gpu_catalog import card_of, find_card, tier_of
 from longstride.hardware.planning.plan import make_plan
 from longstride.hardware.types import PlanSettings
-
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no NVIDIA GPU here"),
-]
 
 SETTINGS = PlanSettings(
     device="auto",
@@ -37,7 +35,44 @@ SETTINGS = PlanSettings(
 )
 
 
-def test_every_gpu_that_torch_sees_is_found_with_torchs_figures():
+@pytest.fixture(params=["fake", CARD])
+def card(request, monkeypatch):
+    """Return a card that is not there, or None for the real one."""
+    if request.param == "cuda":
+        return None
+    found = of_catalogue(find_card("H200"))
+    install(monkeypatch, [found])
+    return found
+
+
+@contextmanager
+def taken(card, size):
+    """Take so many bytes of a card."""
+    if card is not None:
+        card.free -= size
+        yield
+        card.free += size
+        return
+    memory = torch.empty(size, dtype=torch.uint8, device="cuda")
+    yield
+    del memory
+    torch.cuda.empty_cache()
+
+
+def note_without_cards(card, monkeypatch):
+    """Return why a machine has no GPU if CUDA_VISIBLE_DEVICES names none: a real one in a process of its own."""
+    if card is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+        return detect_machine().gpu_note
+    code = "from longstride.hardware.detect import detect_machine as d; print(d().gpu_note)"
+    source = Path(longstride.__file__).parents[1]
+    path = os.pathsep.join(filter(None, (str(source), os.environ.get("PYTHONPATH"))))
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": path}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120)
+    return done.stdout + done.stderr
+
+
+def test_every_gpu_that_torch_sees_is_found_with_torchs_figures(card):
     machine = detect_machine()
     assert len(machine.gpus) == torch.cuda.device_count()
     for i, gpu in enumerate(machine.gpus[:1]):
@@ -49,7 +84,7 @@ def test_every_gpu_that_torch_sees_is_found_with_torchs_figures():
         assert gpu.uuid
 
 
-def test_nvml_finds_the_same_card_by_its_uuid():
+def test_nvml_finds_the_same_card_by_its_uuid(card):
     pynvml = pytest.importorskip("pynvml")
     machine = detect_machine()
     if not machine.driver:
@@ -65,38 +100,34 @@ def test_nvml_finds_the_same_card_by_its_uuid():
         assert gpu.total_bytes <= pynvml.nvmlDeviceGetMemoryInfo(handle).total
 
 
-def test_memory_that_is_taken_is_no_longer_free():
-    torch.cuda.empty_cache()  # blocks kept from other tests would be given out again
+def test_memory_that_is_taken_is_no_longer_free(card):
+    if card is None:
+        torch.cuda.empty_cache()  # blocks kept from other tests would be given out again
     before, total = free_and_total_bytes()
-    taken = torch.empty(2**30, dtype=torch.uint8, device="cuda")
-    after, _ = free_and_total_bytes()
-    assert 0.9 * 2**30 <= before - after <= 1.5 * 2**30
-    assert after < before <= total
-    del taken
-    torch.cuda.empty_cache()
+    with taken(card, 2**30):
+        after, _ = free_and_total_bytes()
+        assert 0.9 * 2**30 <= before - after <= 1.5 * 2**30
+        assert after < before <= total
 
 
-def test_this_card_has_the_tier_and_the_formats_of_its_capability():
+def test_this_card_has_the_tier_and_the_formats_of_its_capability(card):
     machine = detect_machine()
     plan = make_plan(machine, SETTINGS)
     assert plan.device == "cuda"
     assert plan.tier == tier_of(machine.gpu)
     assert plan.tf32 == (torch.cuda.get_device_capability() >= (8, 0))
     assert (plan.precision == "bf16") == torch.cuda.is_bf16_supported(including_emulation=False)
-    card = card_of(machine.gpu)
-    assert card is None or card.capability == machine.gpu.capability
+    known = card_of(machine.gpu)
+    assert known is None or known.capability == machine.gpu.capability
 
 
-def test_cuda_visible_devices_hides_the_card_in_a_process_of_its_own():
-    code = "from longstride.hardware.detect import detect_machine as d; print(d().gpu_note)"
-    source = Path(longstride.__file__).parents[1]
-    path = os.pathsep.join(filter(None, (str(source), os.environ.get("PYTHONPATH"))))
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": path}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120)
-    assert "CUDA_VISIBLE_DEVICES is ''" in done.stdout or "finds no usable" in done.stdout, done.stderr
+def test_cuda_visible_devices_hides_the_card(card, monkeypatch):
+    note = note_without_cards(card, monkeypatch)
+    assert "CUDA_VISIBLE_DEVICES is ''" in note or "finds no usable" in note
 
 
-def test_expandable_segments_are_taken_or_refused_without_harm():
+@pytest.mark.parametrize("card", [CARD], indirect=True)  # only a card has the allocator
+def test_expandable_segments_are_taken_or_refused_without_harm(card):
     from longstride.learning.torch_settings import apply_allocator
 
     torch.cuda.empty_cache()
@@ -109,7 +140,7 @@ def test_expandable_segments_are_taken_or_refused_without_harm():
     apply_allocator("expandable_segments:False")
 
 
-def test_a_card_with_no_room_is_refused_where_it_is_demanded():
+def test_a_card_with_no_room_is_refused_where_it_is_demanded(card):
     machine = detect_machine()
     full = replace(machine, gpus=(replace(machine.gpu, free_bytes=0),))
     assert make_plan(full, SETTINGS).device == "cpu"

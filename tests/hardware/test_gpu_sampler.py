@@ -5,6 +5,7 @@ import time
 
 import pytest
 import torch
+from helpers.devices import DEVICES, wait
 from helpers.fake_gpus import install, of_catalogue
 
 from longstride.hardware import gpu_sampler
@@ -152,19 +153,22 @@ def detect_gpu(monkeypatch, card):
     return detect_machine().gpu
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no NVIDIA GPU here")
-def test_a_real_card_is_seen_to_work():
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_real_card_is_seen_to_work(device, monkeypatch):
+    """And one that is not there, while the CPU computes."""
+    size, seconds = (4096, 3.0) if device == "cuda" else (64, 0.3)
+    if device == "cpu":
+        install(monkeypatch, [of_catalogue(find_card("A40"), busy=60, free=40 * 10**9)])
     gpu = detect_machine().gpu
     if gpu is None or gpu.mig:
         pytest.skip("NVML tells little of a slice")
-    a = torch.randn(4096, 4096, device="cuda")
+    a = torch.randn(size, size, device=device)
     with GpuSampler(gpu) as monitor:
         monitor.phase("updating")
         begin = time.monotonic()
-        while time.monotonic() - begin < 3.0:
+        while time.monotonic() - begin < seconds:
             a = torch.nn.functional.normalize(a @ a)
-            torch.cuda.synchronize()
+            wait(device)
         summary = monitor.take_iteration()["updating"]
     assert summary["utilisation"] > 20.0
     assert 0 < summary["memory_bytes"] <= gpu.total_bytes

@@ -16,18 +16,18 @@ from longstride.simulators.simulator import Simulator
 CPU = torch.device("cpu")
 
 
-def torch_forward(model: ActorCritic, instances: int, device: torch.device = CPU, graphs=None) -> TorchForward:
+def torch_forward(model: ActorCritic, instances: int, device: torch.device = CPU, new_graphs=None) -> TorchForward:
     """Return the forward pass of a model's actor for so many instances."""
-    forward = TorchForward(model.spec, *half_batches(instances), device, graphs)
+    forward = TorchForward(model.spec, *half_batches(instances), device, new_graphs)
     forward.load(model.flat[: model.layout.actor_size].numpy())
     return forward
 
 
 def batched_collector(
-    simulator: Simulator, model: ActorCritic, instances: int, steps: int = 0, graphs=None, **plan
+    simulator: Simulator, model: ActorCritic, instances: int, steps: int = 0, new_graphs=None, **plan
 ) -> BatchedCollector:
     """Return a collector of whole episodes, or of so many steps."""
-    forward = torch_forward(model, instances, graphs=graphs)
+    forward = torch_forward(model, instances, new_graphs=new_graphs)
     rollout = RolloutPlan(SEED, instances, steps, **plan)
     collector = BatchedCollector(simulator, model.spec, rollout, forward)
     collector._play_turns = _turns_of(type(simulator), model.spec, collector)

@@ -1,5 +1,6 @@
 """One test file at a time on the GPU, however many workers pytest-xdist has."""
 
+import os
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,12 +15,25 @@ def wants_card(items, path):
 
 @contextmanager
 def card_lock(path=LOCK, wait=True):
-    """Hold the card; without waiting, raise BlockingIOError where it is held already."""
+    """Hold the card; without waiting, raise BlockingIOError where it is held already.
+
+    The file may be that of another user of the machine, who may only be read from: that is enough for a lock.
+    """
     import fcntl  # Windows has none, where no such test runs
 
-    with path.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        yield
+    descriptor = _opened(path)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _opened(path):
+    try:
+        return os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
 
 
 def gpu_file(items, path, has_card, lock=LOCK):

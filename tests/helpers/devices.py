@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 import torch
+from helpers.peak_memory import PeakBytes
 from helpers.recorded_graphs import RecordedGraphs
 
 from longstride.learning.step_selection.executor import Executor
@@ -43,6 +44,20 @@ def no_waiting(device):
     finally:
         if device == "cuda":
             torch.cuda.set_sync_debug_mode("default")
+
+
+def peak_of(device, function):
+    """Return the most bytes that a function takes beside those that are there."""
+    if device != "cuda":
+        with PeakBytes() as counted:
+            function()
+        return counted.peak
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    function()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() - before
 
 
 def reserved(device):

@@ -86,6 +86,9 @@ class FakeNvml(types.ModuleType):
                 return card
         raise NVMLError("Not Found")
 
+    def nvmlDeviceGetUUID(self, card):  # noqa: N802
+        return card.nvml_uuid
+
     def nvmlDeviceGetName(self, card):  # noqa: N802
         return card.name.partition(" MIG ")[0]
 
@@ -162,7 +165,7 @@ def install(
         major, minor = card.capability
         return SimpleNamespace(name=card.name, major=major, minor=minor, total_memory=card.total, uuid=card.uuid)
 
-    def memory(index):
+    def memory(index=0):
         card = visible()[index]
         if card.free is None:
             raise RuntimeError("CUDA error: out of memory")
@@ -174,6 +177,9 @@ def install(
         "is_available": lambda: bool(usable and cuda and visible()),
         "device_count": lambda: len(visible()) if usable and cuda else 0,
         "get_device_properties": properties,
+        "get_device_name": lambda index=0: visible()[index].name,
+        "get_device_capability": lambda index=0: visible()[index].capability,
+        "is_bf16_supported": lambda including_emulation=True: visible()[0].capability >= (8, 0),
         "mem_get_info": memory,
         "get_arch_list": lambda: list(architectures),
     }

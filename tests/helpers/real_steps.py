@@ -60,9 +60,7 @@ def prepared_step(
 def prepared_update(width, device="cpu"):
     """Return an updater with a critic of some width that has something to go back to, what it updates from, and its
     predicted bytes."""
-    shop = Shop()
-    sizes = (shop.observation_size, *HIDDEN, shop.action_space.outputs), (shop.observation_size, width, width, 1)
-    model = ActorCritic(mlp_spec(*sizes, "relu", space=shop.action_space, action_features=shop.action_feature_size))
+    model = ActorCritic(shape_of_update(width, "relu"))
     initialise(model, "orthogonal", torch.Generator().manual_seed(0))
     episodes = toy_episodes("shop", model, 4)
     played = rollout_batch([e.trajectory for e in episodes], discounts_of(episodes)), toy_coefficients()
@@ -70,8 +68,15 @@ def prepared_update(width, device="cpu"):
     for seed in range(2):
         updater.update(*played, np.random.default_rng(seed))
     samples = played[0].steps
-    shape = mlp_spec(*sizes, space=shop.action_space, action_features=shop.action_feature_size)
-    return updater, played, estimate_memory(shape, False, samples, 128, 64, pieces=4, on_card=device == "cuda")
+    shape, on_card = shape_of_update(width), device == "cuda"
+    return updater, played, estimate_memory(shape, False, samples, 128, 64, pieces=4, on_card=on_card)
+
+
+def shape_of_update(width, *activation):
+    """Return the policy of :func:`prepared_update`."""
+    shop = Shop()
+    sizes = (shop.observation_size, *HIDDEN, shop.action_space.outputs), (shop.observation_size, width, width, 1)
+    return mlp_spec(*sizes, *activation, space=shop.action_space, action_features=shop.action_feature_size)
 
 
 def optimizer_moments(stepper):

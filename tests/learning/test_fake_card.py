@@ -96,6 +96,15 @@ def test_rows_of_observations_in_half_precision_are_filled_up_for_aligned_produc
 
 
 @pytest.mark.parametrize("case", CASES)
+def test_what_crosses_the_bus_does_so_in_pinned_memory(updates, case):
+    """But for a few numbers of each step at the end, the places of chunks, and the log-probabilities of a penalty."""
+    prepare, epochs = (updates[case]["phases"][phase]["pageable_bytes"] for phase in ("prepare", "epochs"))
+    assert epochs <= 16 * 4 * updates[case]["report"]["optimizer_steps"]
+    of_a_sample = 40 if case.startswith("memory") else 4 if case == "penalised" else 0
+    assert prepare <= of_a_sample * 250
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_before_the_epochs_every_column_goes_up_before_the_host_reads(updates, case):
     prepare = updates[case]["phases"]["prepare"]
     assert prepare["mixed"] == []

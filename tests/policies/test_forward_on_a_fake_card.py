@@ -40,6 +40,25 @@ def test_the_host_waits_for_the_outputs_alone(forwards, case):
     assert forwards[case]["reads"] == ["copy_"]
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_a_half_has_a_stream_of_its_own_that_waits_for_parameters_and_states(forwards, case):
+    """Once at first, then only where they were changed or copied on the stream of all other work."""
+    assert forwards[case]["own_stream"]
+    assert forwards[case]["waited"] == [1, 1, 1, 2, 3, 4], "three turns, then one after each change"
+    assert forwards[case]["waited_for"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_parameters_and_states_cross_the_bus_in_pinned_memory(forwards, case):
+    """Parameters in one copy; large states in a copy for each row, which are apart in a trajectory, others in one."""
+    spec = SPECS[case.removesuffix(" captured")]
+    loaded, read = forwards[case]["loaded"], forwards[case]["read"]
+    assert (loaded["uploads"], loaded["upload_bytes"]) == (1, 4 * spec.layout.actor_size)
+    assert len(read["reads"]) == (10 if spec.state_size == max(each.state_size for each in SPECS.values()) else 1)
+    assert loaded["pageable_bytes"] == read["pageable_bytes"] == forwards[case]["pageable_bytes"] == 0
+    assert forwards[case]["read_difference"] == 0.0
+
+
 @pytest.mark.parametrize("case", SPECS)
 def test_the_plan_counts_the_launches(forwards, case):
     traffic = forwards[case]

@@ -25,7 +25,9 @@ from longstride.hardware.detect import detect_machine
 from longstride.hardware.diagnostics import Diagnostics, run_diagnostics
 from longstride.hardware.planning.gpu_catalog import find_card
 from longstride.hardware.planning.plan import make_plan
+from longstride.simulators.source_files import recorded_source
 from longstride.training.assembly.plan import plan_settings
+from longstride.training.assembly.simulator_trust import STATE, remember_simulator
 
 SHOP = ["--mode", "doctor", "--simulator", "oracles.toy_simulators:Shop"]
 WELL = Diagnostics("2.9.0", "12.8", ("NVIDIA A40",), torch_threads=8, throttled=(), pinned=True, disk_free=10**12)
@@ -214,8 +216,10 @@ def test_the_command(tmp_path, capsys, monkeypatch):
 
 def test_the_settings_of_a_run_are_its_own_but_for_flags(tmp_path, capsys, monkeypatch):
     """The run had one thread too many for the machine and another simulator; neither is named in the command."""
+    monkeypatch.setenv(STATE, str(tmp_path / "state"))
+    remember_simulator(recorded_source(SHOP[-1]) | {"simulator": SHOP[-1]})  # as the run did
     install(monkeypatch, [], cuda=None, driver=False)
-    values = {"simulator": "oracles.toy_simulators:Shop", "simulation_threads": 4096, "num_envs": 3}
+    values = {"simulator": SHOP[-1], "simulation_threads": 4096, "num_envs": 3}
     (tmp_path / "config.json").write_text(json.dumps({"values": values, "sources": {}}))
     command = ["--mode", "doctor", "--run-directory", str(tmp_path)]
     assert main(command) == 0

@@ -1,15 +1,16 @@
 """A CUDA card that is not there: tensors that say ``cuda:0``, and whose numbers a CPU computes.
 
 A torch without CUDA runs the whole of an update on them, with the choices that torch makes for CUDA (autocast, gradient
-scaler, fused optimiser), and every operation can be counted and checked. What it does not have: streams, asynchronous
-copies, lifetimes of memory, captures, kernels. :func:`load_guard` comes before the first import of torch in a process.
+scaler, fused optimiser), and every operation can be counted and checked. Host memory that would be pinned is known by
+its address. What it does not have: work on streams, asynchronous copies, lifetimes of memory, captures, kernels.
+:func:`load_guard` comes before the first import of torch in a process.
 """
 
 import ctypes
 import importlib.util
 import subprocess
 from collections import Counter
-from contextlib import nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,9 +34,49 @@ def build_guard(library: Path, compiler: str) -> None:
 
 
 class NoStream:
-    """A stream of work that is done at once."""
+    """A stream of work that is done at once.
+
+    Attributes:
+        waited: streams that it has waited for.
+    """
+
+    present: "NoStream"
+
+    def __init__(self, device=None):
+        self.waited = []
 
     def wait_stream(self, stream):
+        """Write it down."""
+        self.waited.append(stream)
+
+    @classmethod
+    @contextmanager
+    def on(cls, stream):
+        """Make a stream the present one."""
+        before, NoStream.present = NoStream.present, stream
+        try:
+            yield
+        finally:
+            NoStream.present = before
+
+
+NoStream.present = NoStream()
+
+
+class NoEvent:
+    """An event of a card that has done everything at once.
+
+    Attributes:
+        stream: stream on which it was recorded last.
+    """
+
+    stream = None
+
+    def record(self):
+        """Write down the stream."""
+        self.stream = NoStream.present
+
+    def synchronize(self):
         """Do nothing."""
 
 
@@ -49,9 +90,9 @@ def load_guard(library: Path) -> None:
     torch.cuda._lazy_init = lambda: None
     torch.cuda.synchronize = lambda device=None: None
     torch.cuda.empty_cache = lambda: None
-    torch.cuda.Stream = lambda device=None: NoStream()
-    torch.cuda.current_stream = NoStream
-    torch.cuda.stream = lambda stream: nullcontext()
+    torch.cuda.Stream, torch.cuda.Event = NoStream, NoEvent
+    torch.cuda.current_stream = lambda device=None: NoStream.present
+    torch.cuda.stream = NoStream.on
     torch.cuda.get_rng_state = lambda device=None: None
     torch.cuda.set_rng_state = lambda state, device=None: None
     torch.cuda.is_bf16_supported = lambda including_emulation=True: True
@@ -68,6 +109,8 @@ class Traffic:
         uploads: number of copies to the card, and ``upload_bytes`` their bytes.
         uploads_before_first_read: those before the host waited for the first time.
         reads: operations for which the host waits: copies and single numbers from the card.
+        pageable_bytes: bytes of copies of either direction whose part of the host's memory is not pinned, or not in one
+            piece, so that torch puts them together in memory that is not.
         mixed: operations on tensors of both, other than copies.
         products: number format and inner dimension of the forward pass's products of matrices.
     """
@@ -78,6 +121,7 @@ class Traffic:
     uploads_before_first_read: int = 0
     reads: list[str] = field(default_factory=list)
     mixed: list[str] = field(default_factory=list)
+    pageable_bytes: int = 0
     products: list[tuple[str, int]] = field(default_factory=list)
 
 
@@ -120,6 +164,7 @@ def fake_card():
         def __init__(self):
             super().__init__()
             self.traffic = Traffic()
+            self._pinned = []  # tensors, which must stay: other memory could take their addresses
 
         def look(self) -> Traffic:
             """Return the traffic since the last look."""
@@ -128,7 +173,7 @@ def fake_card():
 
         def __torch_dispatch__(self, function, types, args=(), kwargs=None):
             kwargs = dict(kwargs or {})
-            kwargs.pop("pin_memory", None)
+            is_pinned = kwargs.pop("pin_memory", None)
             tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
             from_card = any(isinstance(x, CardTensor) for x in tensors)
             device = kwargs.get("device")
@@ -138,16 +183,21 @@ def fake_card():
             to_card = torch.device(device).type == "cuda" if device is not None else from_card
             to_card = to_card and name != "_local_scalar_dense"
             result = function(*tree_map(_numbers, args), **tree_map(_numbers, kwargs))
-            self._note(name, function, tensors, from_card, to_card)
+            self._note(name, function, tensors, from_card, to_card, result)
             if not to_card:
+                if is_pinned:
+                    self._pinned.append(result)
                 return result
             known = {id(x.numbers): x for x in tensors if isinstance(x, CardTensor)}
             return tree_map(lambda x: known[id(x)] if id(x) in known else _on_card(x), result)
 
-        def _note(self, name, function, tensors, from_card, to_card):
+        def _note(self, name, function, tensors, from_card, to_card, result):
             on_host = [x for x in tensors if not isinstance(x, CardTensor) and x.dim() > 0]
             if name == "copy_" and len(tensors) > 1:  # target, source
                 to_card, from_card = (isinstance(x, CardTensor) for x in tensors[:2])
+            if name in ("copy_", "_to_copy") and from_card != to_card:
+                of_the_host = on_host if to_card or name == "copy_" else [result]
+                self.traffic.pageable_bytes += sum(map(self._pageable_bytes, of_the_host))
             if from_card and not to_card:
                 self.traffic.reads.append(name)
             elif name in ("copy_", "_to_copy") and to_card and not from_card:
@@ -160,6 +210,12 @@ def fake_card():
                     self.traffic.products.append((str(tensors[1].dtype), tensors[1].shape[1]))
                 if on_host:
                     self.traffic.mixed.append(name)
+
+        def _pageable_bytes(self, tensor):
+            size, begin = tensor.numel() * tensor.element_size(), tensor.data_ptr()
+            blocks = ((p.data_ptr(), p.numel() * p.element_size()) for p in self._pinned)
+            inside = any(at <= begin and begin + size <= at + room for at, room in blocks)
+            return 0 if inside and tensor.is_contiguous() else size
 
     def _numbers(x):
         return x.numbers if isinstance(x, CardTensor) else x

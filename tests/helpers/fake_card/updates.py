@@ -13,6 +13,7 @@ from helpers.toy_runs import rollout_batch, toy_algorithm, toy_coefficients, toy
 import longstride.learning.step_selection.executor as executor
 from longstride.learning.algorithms.grpo import Grpo
 from longstride.learning.algorithms.ppo import Ppo
+from longstride.learning.device_transfer import host_allocator
 from longstride.learning.steps.interface import UpdateSettings
 from longstride.learning.updater import Updater
 from longstride.policies.families.mingru.family import MINGRU
@@ -112,11 +113,22 @@ def problem(space: str) -> tuple[ActorCritic, list[Trajectory]]:
     return model, trajectories
 
 
+def pinned(trajectory):
+    """Return a copy of a trajectory in the memory in which one is collected for a card."""
+    new = host_allocator(pinned=True)
+    copies = [new(column.shape, column.dtype) for column in trajectory]
+    for copy, column in zip(copies, trajectory, strict=True):
+        copy[...] = column
+    return Trajectory(*copies)
+
+
 def updated(model, trajectories, device, changes, card):
     """Return a copy of the model after an update, and what the update did; ``card`` is that of the device."""
-    copy = ActorCritic(model.spec)
+    copy = ActorCritic(model.spec, pinned=card is not None)
     with torch.no_grad():
         copy.flat.copy_(model.flat)
+    if card is not None:
+        trajectories = [pinned(each) for each in trajectories]
     settings = toy_settings(UpdateSettings, epochs=EPOCHS, **{"batch_size": BATCH, "microbatch": 512, **changes})
     executor.CudaGraphs = lambda device: RecordedGraphs()
     coefficients, group = toy_algorithm().coefficients, changes.get("group_size")

@@ -15,7 +15,7 @@ from longstride.errors import PolicyNotFiniteError, SimulatorError, UserError
 from longstride.policies.families.mingru import network as mingru
 from longstride.rollout.batched import collector as collector_module
 from longstride.rollout.batched import threads as threads_module
-from longstride.rollout.collector import CollectorState
+from longstride.rollout.collector import CollectorState, params_to_play
 
 ROUNDS, STEPS, INSTANCES = 3, 150, 5
 
@@ -121,16 +121,30 @@ def test_an_instance_alone_makes_the_steps_that_it_makes_among_others():
     assert bits(collector.collect(actor_weights(model), 0, 1)[0]) == together
 
 
+def test_parameters_are_copied_only_where_compiled_code_reads_them():
+    model = shop_model()
+    actor = model.flat[: model.layout.actor_size].numpy()
+    assert params_to_play(batched_collector(Shop(), model, INSTANCES, STEPS), actor) is actor
+    aligned = params_to_play(shop_collector(INSTANCES, STEPS), actor)
+    assert np.array_equal(aligned, actor)
+    assert not np.shares_memory(aligned, actor)
+
+
 def test_captured_forward_passes_have_the_same_bits(monkeypatch):
     """Two graphs, one for each half, replayed in every turn; the states lie where they lay."""
     monkeypatch.setattr(mingru, "_step_by_step", lambda tensor: False)  # as on a GPU, in operations of torch
-    model, graphs = shop_model(), RecordedGraphs()
+    model, graphs = shop_model(), []
+
+    def new_graphs():
+        graphs.append(RecordedGraphs())
+        return graphs[-1]
+
     plain = batched_collector(Shop(), model, INSTANCES, STEPS)
-    captured = batched_collector(Shop(), model, INSTANCES, STEPS, graphs=graphs)
+    captured = batched_collector(Shop(), model, INSTANCES, STEPS, new_graphs=new_graphs)
     for _ in range(2):
         a, b = (each.collect(actor_weights(model), 0, INSTANCES)[0] for each in (plain, captured))
         assert bits(a) == bits(b)
-    assert (graphs.captured, graphs.replays) == (2, 2 * 2 * STEPS)
+    assert [(each.captured, each.replays) for each in graphs] == [(1, 2 * STEPS)] * 2
 
 
 def test_a_capture_that_fails_is_said_and_replaced():
@@ -139,7 +153,7 @@ def test_a_capture_that_fails_is_said_and_replaced():
             raise RuntimeError("CUDA error: operation not permitted.\nmore")
 
     model = toy_model("shop")
-    collector = batched_collector(Shop(), model, 8, graphs=NoGraphs())
+    collector = batched_collector(Shop(), model, 8, new_graphs=NoGraphs)
     expected = bits(toy_batched("shop").collect(actor_weights(model), 0, 8)[0])
     assert bits(collector.collect(actor_weights(model), 0, 8)[0]) == expected
     assert collector.forward.note == (

@@ -12,6 +12,7 @@ from numba.core.errors import NumbaError
 from longstride.errors import PLAYING, UserError
 from longstride.jit_cache.cache import compile_for
 from longstride.jit_cache.sized_records import is_sized
+from longstride.policies.compiled.forward import align_params
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.exploring.exploration import NO_EXPLORING, Exploring
 from longstride.rollout.fault_locator import ReplayedInstance, StepSnapshot, load_record
@@ -84,6 +85,7 @@ class Collector(Protocol):
     spec: PolicySpec  # architecture of the policy
     plan: RolloutPlan  # size of a rollout and its random streams
     exploring: Exploring = NO_EXPLORING  # its exploring starts
+    is_compiled: bool = True  # whether compiled code computes the policy's outputs, and reads its parameters each time
     part: Any = None  # what the last rollout adds to exploring starts, for :meth:`restart_old_episodes`
 
     def collect(
@@ -155,6 +157,14 @@ class Collector(Protocol):
     def close(self) -> None:
         """End what is played, and let players go."""
         return
+
+
+def params_to_play(collector: Collector, actor_params: np.ndarray) -> np.ndarray:
+    """Return float32[*] parameters of the actor where a collector reads them fastest.
+
+    Compiled code reads a copy that is aligned. A forward pass in batches copies them itself, a GPU from pinned memory.
+    """
+    return align_params(actor_params, collector.spec) if collector.is_compiled else actor_params
 
 
 def compile_loop(simulator: Simulator, loop: Any, arguments: Sequence[Any]) -> float:

@@ -18,7 +18,7 @@ from longstride.learning.policy_health import MANY_DEAD, health_on
 from longstride.learning.schedule import Coefficients
 from longstride.learning.updater import Updater, UpdateReport
 from longstride.policies.compiled.forward import align_params
-from longstride.rollout.collector import Collector, CollectorState, InstanceTrajectory
+from longstride.rollout.collector import Collector, CollectorState, InstanceTrajectory, params_to_play
 from longstride.rollout.guarded_collection import collect_guarded
 from longstride.rollout.hosts.collector import PLAYING
 from longstride.seeding import stream
@@ -63,6 +63,7 @@ class Trainer:
         self.length = run_length(settings.iterations, settings.growth)
         self.entropy = EntropyTarget(settings.entropy_target, self.model.spec.action_space.choices)
         self.iteration, self._advice, spec = 0, Advice(), self.model.spec
+        self._actor = self.model.flat[: self.model.layout.actor_size].numpy()  # the same memory
         self.best_tracker = BestTracker(simulator, spec, services, self.actor_params, self._keep, collector.exploring)
 
     def compile(self) -> float:
@@ -71,7 +72,7 @@ class Trainer:
         Raises:
             UserError: Numba cannot compile the simulator.
         """
-        return self.collector.compile(self.actor_params()) + self.updater.compile()
+        return self.collector.compile(params_to_play(self.collector, self._actor)) + self.updater.compile()
 
     def run(self, log: Log, progress: Progress, should_stop: Callable[[], bool]) -> bool:
         """Train; return whether the iterations are done or the time is over (False: asked to stop, after an iteration).
@@ -184,7 +185,8 @@ class Trainer:
         seconds, problem, run = 0.0, "", self.settings
         try:
             if count:
-                arguments = self.collector, before, self.actor_params(), self.iteration, count
+                params = params_to_play(self.collector, self._actor)
+                arguments = self.collector, before, params, self.iteration, count
                 limits = run.episode_time_limit, run.directory, self.checkpoints.begun
                 trajectories, seconds = collect_guarded(*arguments, *limits)
         except PolicyNotFiniteError as error:
@@ -223,7 +225,7 @@ class Trainer:
 
     def actor_params(self) -> np.ndarray:
         """Return float32[*], the actor's parameters, in memory that compiled code reads fastest."""
-        return align_params(self.model.flat[: self.model.layout.actor_size].numpy(), self.model.spec)
+        return align_params(self._actor, self.model.spec)
 
     @property
     def iterations_left(self) -> int:

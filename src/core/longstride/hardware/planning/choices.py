@@ -49,7 +49,7 @@ def device(machine: Machine, settings: PlanSettings) -> tuple[Gpu | None, str]:
 def has_room(gpu: Gpu, settings: PlanSettings) -> bool:
     """Return whether a GPU has room for the rollout and a small microbatch of an update."""
     least = min(_SMALLEST_MICROBATCH, settings.samples)
-    joined = settings.joining_bytes <= gpu.usable_bytes * SAFETY
+    joined = settings.joining_bytes + _playing_bytes(settings) <= gpu.usable_bytes * SAFETY
     return joined and _samples_in(settings, gpu.usable_bytes, half=False) >= least
 
 
@@ -66,7 +66,13 @@ def room_for_samples(settings: PlanSettings, machine: Machine, gpu: Gpu | None, 
 
 def _samples_in(settings: PlanSettings, free_bytes: int, half: bool) -> int:
     """Return the samples that free memory holds beside the fixed bytes, with the safety margin; 0 for none."""
-    return max(int(free_bytes * SAFETY) - settings.fixed_bytes, 0) // settings.bytes_per_sample[half]
+    fixed = settings.fixed_bytes + _playing_bytes(settings)
+    return max(int(free_bytes * SAFETY) - fixed, 0) // settings.bytes_per_sample[half]
+
+
+def _playing_bytes(settings: PlanSettings) -> int:
+    """Return the bytes of a policy that the user wants to play on the GPU; ``auto`` is chosen later."""
+    return settings.collection.card_bytes if settings.collect_on == "gpu" else 0
 
 
 def batch_size(settings: PlanSettings, room: int) -> tuple[int, str]:

@@ -1,5 +1,6 @@
 """The columns of a rollout that the device needs before anything is computed."""
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +37,9 @@ def upload_rollout(
         return buffers.upload([getattr(t, name) for t in trajectories], name, widths.get(name))
 
     def upload() -> Uploaded:
-        final = np.concatenate([part for t in trajectories for part in (t.observations[-1:], t.cut_observations)])
+        parts = [part for t in trajectories for part in (t.observations[-1:], t.cut_observations)]
+        shape = sum(map(len, parts)), parts[0].shape[1]
+        final = np.concatenate(parts, out=buffers.host("final_observations", math.prod(shape)).reshape(shape))
         observations = buffers.upload(
             [t.observations[:-1] for t in trajectories], "observations", spec.observation_size
         )

@@ -9,6 +9,7 @@ from longstride.learning.step_costs.columns import column_bytes, state_sizes
 from longstride.learning.step_costs.count import count_gradient, count_values
 from longstride.policies.card_spec import ALIGNMENT, card_spec
 from longstride.policies.spec import PolicySpec
+from longstride.rollout.batched.arrays import half_batches
 
 _VALUE_BYTES = 1 << 27
 """Bytes that the values of observations may take at once: 30,000 of the loan desk's, a few launches for a rollout."""
@@ -38,6 +39,8 @@ class MemoryEstimate:
     # are no activations then. On the host, nothing is copied: the needs of advantages and minibatches
     joining: int
     values: int  # of a GPU's critic, for the observations that it values at once before the first step
+    crossing: int = 0  # a GPU's parameters once more, in the layout of the host, in which they cross the bus
+    playing: int = 0  # of a policy that plays on the same GPU, from playing_bytes
 
     @property
     def before_steps(self) -> int:
@@ -47,7 +50,8 @@ class MemoryEstimate:
     @property
     def held(self) -> int:
         """Bytes that stay from one update to the next."""
-        return self.parameters + self.gradients + self.optimizer + self.snapshots + self.workspace
+        learning = self.parameters + self.gradients + self.optimizer + self.snapshots
+        return learning + self.workspace + self.crossing + self.playing
 
     @property
     def peak(self) -> int:
@@ -67,8 +71,10 @@ def estimate_memory(
     checkpointing: bool = False,  # whether the backward pass computes a network's activations again
     host: bool = False,  # whether the update is on the CPU, beside the trajectories: a single one is not copied there
     on_card: bool = False,  # whether it is on a GPU, in the shapes and with the loss of a GPU's steps
+    playing: int = 0,  # bytes from playing_bytes
 ) -> MemoryEstimate:
     """Predict the bytes of an update."""
+    crossing = 4 * spec.layout.size if on_card else 0
     spec = card_spec(spec) if on_card else spec
     parameters, columns = 4 * spec.layout.aligned(ALIGNMENT if on_card else 1).size, column_bytes(spec)
     parts = -(-batch // microbatch)
@@ -92,6 +98,8 @@ def estimate_memory(
         workspace=workspace,
         joining=joining * samples,
         values=0 if host else _value_bytes(spec) * value_rows(spec, samples),
+        crossing=crossing,
+        playing=playing,
     )
 
 
@@ -108,12 +116,20 @@ def _value_bytes(spec: PolicySpec) -> int:
     return 4 * spec.observation_size + math.ceil(max(each.per_row for each in count_values(spec).peaks))
 
 
+def playing_bytes(spec: PolicySpec, instances: int) -> int:
+    """Return the bytes of a policy that plays on a GPU with so many instances.
+
+    They are its parameters, the states of all rows, and the copy of those that an unfinished rollout begins with.
+    """
+    halves, rows = half_batches(instances)
+    return 4 * (spec.layout.actor_size + 2 * halves * rows * spec.state_size)
+
+
 def fixed_bytes(spec: PolicySpec, samples: int) -> int:
     """Return the bytes of an update that do not depend on the minibatch, at most (whatever precision and microbatch).
 
-    They are the rollout, its indices, and for each parameter: itself, a copy in half precision, three gradients,
-    two moments of Adam, two copies of parameter and moments to go back to, and the gradients of a step twice, by
-    parameter and as one tensor.
+    They are the rollout, its indices, and for each parameter: itself, a copy in half precision and one in the layout of
+    the host, three gradients, two moments of Adam, two copies of parameter and moments to go back to, and one to spare.
     """
     rollout = (sum(column_bytes(spec).values()) + _INDEX) * samples
     return rollout + (4 * (6 + 6 + 2) + 2) * spec.layout.size + workspace_bytes((9, 0))

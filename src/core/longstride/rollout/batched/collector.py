@@ -40,6 +40,8 @@ class BatchedCollector(Collector):
         UserError: NumPy's generators are not laid out as expected.
     """
 
+    is_compiled = False
+
     def __init__(
         self,
         simulator: Simulator,

@@ -1,5 +1,6 @@
 """Parts of a run, built from its setup and its plan: model, collector, updater, evaluation, trainer."""
 
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -148,8 +149,8 @@ def _explorers(setup: Setup, plan: Plan) -> int:
 def _build_forward(setup: Setup, plan: Plan, instances: int) -> TorchForward:
     """Return the policy's forward pass for half-batches, on a GPU captured."""
     device = torch.device("cuda" if plan.collect_on == "gpu" else "cpu")
-    graphs = CudaGraphs(device) if plan.collect_on == "gpu" else None
-    return TorchForward(setup.spec, *half_batches(instances), device, graphs)
+    new_graphs = partial(CudaGraphs, device) if plan.collect_on == "gpu" else None
+    return TorchForward(setup.spec, *half_batches(instances), device, new_graphs)
 
 
 def build_updater(setup: Setup, plan: Plan, ranks: Ranks = ALONE) -> Updater:

@@ -22,6 +22,7 @@ from longstride.learning.step_costs.update_memory import (
     bytes_of_a_sample,
     estimate_memory,
     fixed_bytes,
+    playing_bytes,
 )
 from longstride.learning.step_costs.work import ByPrecision, step_launches
 from longstride.learning.steps.cpu_kernels.stepper import unsupported
@@ -150,6 +151,7 @@ def collection_work(setup: Setup) -> CollectionWork:
         weights=sum(inputs * outputs for inputs, outputs in spec.matrices["actor"]),
         answer=NO_OPERATIONS if problem else count_answers(spec),
         row_bytes=4 * (spec.observation_size + spec.action_space.outputs),
+        card_bytes=playing_bytes(spec, setup.size.instances),
         problem=problem,
     )
 
@@ -215,6 +217,7 @@ def update_memory(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, i
     """Predict the bytes of an update, on a GPU or (None) on the host."""
     collects = plan.collect_on == "gpu"
     workspace, workers = (workspace_bytes(gpu.capability, collects), 1) if gpu else (0, plan.update_threads)
+    playing = playing_bytes(spec, instances) if collects else 0
     return estimate_memory(
         spec,
         plan.precision != "fp32",
@@ -227,6 +230,7 @@ def update_memory(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, i
         plan.gradient_checkpointing,
         host=gpu is None,
         on_card=gpu is not None,
+        playing=playing,
     )
 
 

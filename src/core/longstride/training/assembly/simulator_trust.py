@@ -34,7 +34,7 @@ STATE = "LONGSTRIDE_STATE"
 """Environment variable: the folder that remembers the user's simulators; with ``off`` nothing is remembered."""
 
 _KEPT = 1000
-"""Simulators that are remembered at most."""
+"""Simulators that are remembered at most, those that were trained on last."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,9 @@ def remember_simulator(source: Mapping[str, Any]) -> None:
     path = _state_file()
     if path is None or is_built_in(str(source["simulator"])):
         return
-    known = {**_known(), _key(source): str(source.get(SOURCE_SHA256, ""))}
+    known = _known()
+    known.pop(_key(source), None)  # so that it becomes the last one
+    known[_key(source)] = str(source.get(SOURCE_SHA256, ""))
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_json(path, {"simulators": dict(list(known.items())[-_KEPT:])})
