@@ -36,8 +36,9 @@ class PlayedEvents(NamedTuple):
 
 
 def as_logged_record(parameters: Parameters) -> np.ndarray:
-    """Return parameters as a record for :func:`play_logged`: batches begin as in the log, which no policy decides."""
-    return as_record(parameters._replace(starts_batches=0, batch_by_policy=np.zeros_like(parameters.batch_by_policy)))
+    """Return parameters as a record for :func:`play_logged`: batches and late cases begin as in the log."""
+    by_policy = np.zeros_like(parameters.batch_by_policy)
+    return as_record(parameters._replace(starts_batches=0, batch_by_policy=by_policy, late_last=0))
 
 
 def play_logged(
