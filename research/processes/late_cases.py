@@ -1,7 +1,7 @@
 """When is a case late anyway? The order ``late_cases: last`` with other limits, and without it, under simple rules.
 
 The simulator serves a case last if the time to its due date is less than the mean work that it still needs. Here that
-work is multiplied by several factors: 0 serves a case last once its due date has passed, 2 gives up earlier. ``in turn``
+work is multiplied by several factors: 0 serves a case last once its due date has passed, 2 gives up earlier. "in turn"
 is the usual order. Every row plays the same episodes; differences are from factor 1, paired.
 
 Scenarios: one person with exponential times and allowances that are uniform, at two loads; and the loan desk.

@@ -138,6 +138,30 @@ def test_a_described_state_has_the_same_head():
         assert order == [1.6, 2.0, 1.0]
 
 
+def test_rules_serve_a_queue_of_late_cases_after_the_others():
+    """X is the oldest case and due first, but at 5 it is late; at B, Y can be in time. At 2, X can, too."""
+    aims = {"objective": {"late": 1.0}, "due": {"by_class": {"x": {"after": 3.0}, "y": {"after": 9.0}}}}
+    flow = {"classes": [{"name": n, "p": 0.5, "flow": {"task": a}} for n, a in (("x", "A"), ("y", "B"))]}
+    entries = [{**service(a, "R", "constant", mean=1.0), "observations": 1} for a in "AB"]
+    tasks = [{"case": "X", "activity": "A", "since": 1.0}, {"case": "Y", "activity": "B", "since": 1.5}]
+    cases = [{"case": "X", "since": 1.0}, {"case": "Y", "since": 1.5}]
+    for late_cases, now, pair in (("last", 5.0, 1), ("last", 2.0, 0), ("in turn", 5.0, 0)):
+        for between in ("oldest case first", "earliest enabled first"):
+            made = scenario(
+                arrivals={"process": "replay", "times": [1.0]},
+                activities=["A", "B"],
+                service=entries,
+                flow=flow,
+                aims=aims | {"late_cases": late_cases},
+                queue_discipline_between_activities=between,
+            )
+            simulator = ProcessSimulator(made, prior="logged")
+            described, *_ = describe(as_state({"time": now, "waiting": tasks, "cases": cases}), Names(simulator))
+            read = StateReader(simulator, listed=False).read(described)
+            assert [read.choices[name] for name in ("fifo", "logged", "edd")] == [pair] * 3
+            assert np.flatnonzero(read.features[:, 1]).tolist() == [pair]
+
+
 def test_the_comparison_with_a_log_keeps_the_order_of_the_log():
     draw = np.random.default_rng(0)
     times, allowances = np.sort(draw.uniform(0.0, 150.0, 50)), draw.uniform(1.0, 40.0, 50)

@@ -19,6 +19,12 @@ from longstride.process.kernel.aims.quantities import limit, slack
 from longstride.process.kernel.state import NONE, WAITING_FULL
 from longstride.process.kernel.timers import set_timer
 
+NO_CASE = np.int64(2**62)
+"""Number of no case, higher than all others."""
+
+_AFTER_ALL = np.int64(2**61)
+"""What puts the number of a case after all others, but before ``NO_CASE``."""
+
 FLUSH = -1
 """Node of a timer that tells that the first task of a batch has waited for the longest time."""
 
@@ -127,12 +133,35 @@ def put_late_last(state, p):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
+def all_late(state, p, activity):  # type: ignore[no-untyped-def]
+    """Return whether late cases come last, and no case of a queue can still be in time."""
+    return p.late_last != 0 and state.late_entries[activity] == state.queue_length[activity]
+
+
+@njit(nogil=True)
+def oldest_of(state, p, activity):  # type: ignore[no-untyped-def]
+    """Return the number of the oldest case of a queue, by arrival, ``NO_CASE`` if none waits.
+
+    If late cases come last, it is that of the head, and higher than all others if that is late: the head is served.
+    """
+    oldest, slot = NO_CASE, state.queue_head[activity]
+    if p.late_last and state.queue_length[activity] > 0:
+        return state.slot_case[slot] + (_AFTER_ALL if all_late(state, p, activity) else 0)
+    for _ in range(state.queue_length[activity]):
+        oldest = min(oldest, state.slot_case[slot])
+        slot = state.slot_next[slot]
+    return oldest
+
+
+@njit(nogil=True)
 def comes_before(state, p, a, b):  # type: ignore[no-untyped-def]
     """Return whether the head of queue a has waited longer than that of b, unless priorities differ between queues.
 
-    Of equal waits the older case comes first.
+    Of equal waits the older case comes first. If late cases come last, so do queues of late cases alone.
     """
     first, second = state.queue_head[a], state.queue_head[b]
+    if p.late_last and all_late(state, p, a) != all_late(state, p, b):
+        return all_late(state, p, b)
     if p.has_priorities == 1:
         ahead = ahead_by_priority(state, p, a) - ahead_by_priority(state, p, b)
         if ahead != 0:

@@ -10,9 +10,8 @@ from longstride.jit_cache.cache import cached
 from longstride.process.kernel.arrivals import draw_arrival
 from longstride.process.kernel.attendance import feasible
 from longstride.process.kernel.dynamics import assign, clear, process_event
-from longstride.process.kernel.heuristics import NO_CASE
 from longstride.process.kernel.parameters import Parameters, as_record
-from longstride.process.kernel.queues import FLUSH, ahead_by_priority, comes_before
+from longstride.process.kernel.queues import FLUSH, NO_CASE, ahead_by_priority, comes_before
 from longstride.process.kernel.record_sizes import Sizes
 from longstride.process.kernel.state import NONE, state_dtype
 from longstride.process.kernel.timers import draw_automatic, is_automatic
