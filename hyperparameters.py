@@ -89,6 +89,10 @@ MAIN_METRIC = ""
 # without any.
 CLASS_WEIGHTS = ""
 
+# When queues of a process serve cases that can no longer be in time. "in turn": in the order of the log; "last": after
+# all others, of which the case with the earliest due date goes first; "" for what the scenario says.
+LATE_CASES = ""
+
 # When a batch of a process begins. "ready": when it is full, or has waited as long as in the log; "policy": when the
 # policy begins it, with the tasks that are waiting; "" for what the scenario says.
 BATCH_START = ""

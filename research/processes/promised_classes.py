@@ -5,12 +5,12 @@ weighted tardiness or, with ``--objective late``, the weight of late cases is mi
 mean over the classes of the cases to come, knows when they come, and may wait for them; policies do not know it. So a
 second optimum works whenever a case waits. Of two cases of a class the older one goes first, as in the simulator. For
 tardiness an exchange of the two shows that to be optimal. For late cases it is not, because a newer case may still be
-in time, so the optimum in any order is printed, too. Values are exact: each of the 512 sequences of classes is played
-and weighted by its probability.
+in time. With ``--late-cases last`` the simulator serves such a case first, and the optimum has any order. Values are
+exact: each of the 512 sequences of classes is played and weighted by its probability.
 
 Instances: ``nine`` has been looked at while the rule ``atc`` was made; in ``equal`` EDD is optimal; seeds draw others.
 
-Usage: python research/processes/promised_classes.py FOLDER [--objective late] [--instances nine equal 1 2 3]
+Usage: python research/processes/promised_classes.py FOLDER [--objective late] [--late-cases last] [--instances nine 1]
     [--steps N] [--seed N] [--prior fifo]
 """
 
@@ -31,6 +31,7 @@ from longstride.policies.loaded_policy import LoadedPolicy
 from longstride.process.kernel import dynamics
 from longstride.process.kernel.counter_rng import advance, child, uniform
 from longstride.process.load import from_source
+from longstride.process.scenario.aims import LAST
 from longstride.simulators.simulator import compile_functions, new_state
 from longstride.training.evaluation.trained_policy import load_arrays, policy_folder, trained_policy
 
@@ -67,7 +68,7 @@ def instance(name: str) -> Instance:
     return Instance(arrivals, service, allowances, (float(np.round(draw.uniform(1.0, 4.0))), 1.0))
 
 
-def scenario(of: Instance, objective: str = TARDINESS) -> dict[str, object]:
+def scenario(of: Instance, objective: str = TARDINESS, late_cases: str = "in turn") -> dict[str, object]:
     """Return the scenario as JSON values; ``objective`` is a quantity."""
     return {
         "schema": "resource-allocation-scenario/1",
@@ -88,6 +89,7 @@ def scenario(of: Instance, objective: str = TARDINESS) -> dict[str, object]:
         },
         "aims": {
             "objective": {objective: 1.0},
+            "late_cases": late_cases,
             "class_weights": {"gold": of.weights[0]},
             "due": {"by_class": {name: {"after": of.allowances[c]} for c, name in enumerate(NAMES)}},
         },
@@ -192,7 +194,7 @@ def train(folder: Path, of: Instance, options: argparse.Namespace) -> Path:
     """Train a policy and return the run directory."""
     folder.mkdir(parents=True, exist_ok=True)
     file, run = folder / "scenario.json", folder / "run"
-    file.write_text(json.dumps(scenario(of, options.objective)), encoding="utf-8")
+    file.write_text(json.dumps(scenario(of, options.objective, options.late_cases)), encoding="utf-8")
     command = [sys.executable, "-m", "longstride", "--mode", "train", "--scenario", str(file), "--seed"]
     command += [str(options.seed), "--total-steps", str(options.steps), "--policy-prior", options.prior]
     subprocess.run([*command, "--run-directory", str(run)], check=True, capture_output=True)
@@ -208,14 +210,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of the trainings")
     parser.add_argument("--prior", default="auto", help="POLICY_PRIOR: how the policy begins")
     parser.add_argument("--objective", choices=[TARDINESS, LATE], default=TARDINESS, help="what is minimised")
+    parser.add_argument("--late-cases", choices=["in turn", LAST], default="in turn", help="order within a class")
     given = parser.parse_args()
     for name in given.instances:
         of = instance(name)
-        least, busy = (optimum(of, given.objective, waits) for waits in (True, False))
+        any_order = given.late_cases == LAST
+        least, busy = (optimum(of, given.objective, waits, any_order) for waits in (True, False))
         print(f"{name}: optimum {least:.4f}, without waiting for cases to come {busy:.4f}", flush=True)
-        if given.objective == LATE:
-            print(f"  in any order within a class: {optimum(of, LATE, any_order=True):.4f}", flush=True)
-        run = train(given.folder / f"{given.objective}-{name}-{given.prior}-{given.seed}", of, given)
+        folder = given.folder / "-".join((given.objective, *given.late_cases.split(), name, given.prior))
+        run = train(folder / str(given.seed), of, given)
         for policy, value in values_of(run).items():
             above = (f"{100.0 * (value / best - 1.0):+.2f} %" for best in (least, busy))
             print(f"  {policy}: {value:.4f} ({', without waiting '.join(above)})", flush=True)

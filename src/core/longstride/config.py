@@ -73,7 +73,7 @@ def _plain(value: Any) -> Any:
 LOG_LIMITS = tuple(name for name in Config.model_fields if name.startswith("log_max_"))
 """What reading an event log may take."""
 
-AIMS = ("due", "cost", "target", "main_metric", "class_weights", "batch_start")
+AIMS = ("due", "cost", "target", "main_metric", "class_weights", "late_cases", "batch_start")
 """Settings that say what a process is measured by and what is decided; with OBJECTIVE they belong to a run's policy."""
 
 PROCESS_OPTIONS = (

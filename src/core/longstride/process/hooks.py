@@ -11,7 +11,7 @@ from longstride.process.event_logs.refused_rows import write_refused_rows
 from longstride.process.fidelity.base import NOT_JUDGED, Base, base_sentences, compare_base
 from longstride.process.fidelity.external_share import external_share_sentence
 from longstride.process.kernel.policy_prior import RULE
-from longstride.process.promise import DualAscent, aims_sentences, promise_sentences
+from longstride.process.promise import DualAscent, aims_sentences, late_cases_hint, promise_sentences
 from longstride.process.read_aims import changed
 from longstride.process.report.section import process_section
 from longstride.process.report.trace import traces_of
@@ -56,7 +56,9 @@ class ProcessHooks(Hooks):
         self._base: Base | None = None
         self._ascent = DualAscent()
         self.learns = simulator.scenario.aims.target is not None
-        self.name, self.notes = simulator.scenario.name, [*origin.notes, *aims_sentences(simulator.scenario)]
+        scenario = simulator.scenario
+        self.name = scenario.name
+        self.notes = [*origin.notes, *aims_sentences(scenario), *late_cases_hint(scenario)]
         self.input_files = [name for name in (origin.scenario_file, origin.event_log) if name]
         self.files_if_refused = origin.log is not None
         shown = [name for name in ("spt", "logged", "fifo") if name in simulator.heuristics]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from longstride.process.kernel.aims.arrays import BEYOND
-from longstride.process.scenario.aims import QUANTITIES, SHARE_BEYOND, TIMES
+from longstride.process.scenario.aims import LAST, QUANTITIES, SHARE_BEYOND, TIMES
 from longstride.process.scenario.scenario import Scenario
 from longstride.simulators.hooks import Records
 from longstride.text import in_words, scale_of
@@ -66,6 +66,8 @@ def aims_sentences(scenario: Scenario) -> list[str]:
     aims, hour = scenario.aims, "time unit" if scenario.time_unit == "abstract" else "hour"
     weights = [f"one of {name} counts {weight:g} times" for name, weight in aims.class_weights.items()]
     counted = [f"Classes of cases: {', '.join(weights)}."] if aims.weighs else []
+    if aims.late_cases == LAST:
+        counted.append("All policies and rules serve cases last that can no longer be in time.")
     if len(aims.objective) > 1:
         parts = [
             f"{weight:g} for each {f'{hour} of ' if name in TIMES else ''}{_WORDS[name]}"
@@ -75,6 +77,17 @@ def aims_sentences(scenario: Scenario) -> list[str]:
     usual = next(iter(QUANTITIES))
     one = QUANTITIES[next(iter(aims.objective), usual)]
     return [*([f"Objective: {in_words(one)}."] if one != QUANTITIES[usual] or counted else []), *counted]
+
+
+def late_cases_hint(scenario: Scenario) -> list[str]:
+    """Return a sentence about ``late_cases`` if late cases still take their turn, although they cost nothing more."""
+    aims = scenario.aims
+    if "late" not in aims.objective or "tardiness" in aims.objective or aims.late_cases == LAST:
+        return []
+    return [
+        "In each queue, cases that can no longer be in time still take their turn; LATE_CASES = 'last' serves them "
+        "after all others."
+    ]
 
 
 def promise_sentences(scenario: Scenario, records: Mapping[str, Records]) -> list[str]:

@@ -37,6 +37,7 @@ class AimSettings:
         target: ``95% within 10 days``.
         main_metric: name of the metric that chooses the best policy.
         class_weights: ``gold=3``, how often a case of a class counts.
+        late_cases: ``in turn`` or ``last``, when queues serve cases that can no longer be in time.
         batch_start: ``ready`` or ``policy``, when batches begin.
     """
 
@@ -45,6 +46,7 @@ class AimSettings:
     target: str = ""
     main_metric: str = ""
     class_weights: str = ""
+    late_cases: str = ""
     batch_start: str = ""
 
 
@@ -72,6 +74,8 @@ def with_aims(scenario: Scenario, aims: AimSettings, log: LogColumns | None = No
         given["main_metric"] = aims.main_metric
     if aims.class_weights:
         given["class_weights"] = _weights(scenario, aims.class_weights)
+    if aims.late_cases:
+        given["late_cases"] = aims.late_cases
     return changed(scenario, given) if given else scenario
 
 

@@ -12,6 +12,7 @@ from longstride.process.kernel.aims import quantities
 from longstride.process.kernel.pairs import action_features, describe, figures, summary
 from longstride.process.kernel.parameters import Parameters, as_record, build_parameters
 from longstride.process.kernel.state import CASES_FULL, OPEN_CASES_FULL, WAITING_FULL, state_dtype
+from longstride.process.scenario.aims import LAST
 from longstride.process.scenario.at_once import with_slots, without_slots
 from longstride.process.scenario.routing import build_routing
 from longstride.process.scenario.scenario import Scenario
@@ -226,11 +227,19 @@ class ProcessSimulator(Simulator):
             unused["rosters"] = {name: {"__all__": {"week", "of"}} for name in self.scenario.rosters}
         if not self.parameters["counts"]:
             unused["aims"] = True
-        elif not self.scenario.classes:  # files without them
-            unused["aims"] = {"class_weights": True, **({"due": {"by_class"}} if self.scenario.aims.due else {})}
+        else:
+            unused["aims"] = _unused_aims(self.scenario)
         digest = hashlib.sha256(self.scenario.model_dump_json(exclude=unused).encode()).hexdigest()
         prior = {} if self.prior == policy_prior.RULE else {"prior": self.prior}
         return {**super().description(), "scenario": self.scenario.name, "scenario_sha256": digest, **prior}
+
+
+def _unused_aims(scenario: Scenario) -> dict[str, Any]:
+    """Return the keys of aims that files without them do not have, as pydantic excludes them."""
+    unused: dict[str, Any] = {} if scenario.aims.late_cases == LAST else {"late_cases": True}
+    if not scenario.classes:
+        unused |= {"class_weights": True, **({"due": {"by_class"}} if scenario.aims.due else {})}
+    return unused
 
 
 def _labels(scenario: Scenario, parameters: Parameters, weights: np.ndarray, prior: str) -> dict[str, Sequence[str]]:

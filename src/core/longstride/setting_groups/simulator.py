@@ -53,6 +53,10 @@ class Simulation(BaseModel):
     of a gold case three times, "gold=3, other=2" those of the other classes twice; "" for the weights of the scenario,
     once without any."""
 
+    late_cases: Literal["", "in turn", "last"] = ""
+    """When queues of a process serve cases that can no longer be in time. "in turn": in the order of the log; "last":
+    after all others, of which the case with the earliest due date goes first; "" for what the scenario says."""
+
     batch_start: Literal["", "ready", "policy"] = ""
     """When a batch of a process begins. "ready": when it is full, or has waited as long as in the log; "policy": when
     the policy begins it, with the tasks that are waiting; "" for what the scenario says."""

@@ -16,7 +16,7 @@ from longstride.process.kernel.arrivals import draw_arrival
 from longstride.process.kernel.attendance import change_duty, change_shift, feasible, set_available
 from longstride.process.kernel.counter_rng import advance, child, uniform
 from longstride.process.kernel.duty import begin_day, mask_of, note_changes, pause_until_done
-from longstride.process.kernel.queues import FLUSH, enqueue, flush, serve
+from longstride.process.kernel.queues import FLUSH, enqueue, flush, put_late_last, serve
 from longstride.process.kernel.service_times import draw_service
 from longstride.process.kernel.state import CASES_FULL, NONE, OPEN_CASES_FULL, WAITING_FULL
 from longstride.process.kernel.timers import drop_timer, is_automatic, pop_busy, push_busy, rest_ends, set_timer
@@ -67,6 +67,8 @@ def clear(state, p):  # type: ignore[no-untyped-def]
         state.queue_length[a] = 0
         if p.has_batches:
             state.gathered[a] = 0
+        if p.late_last:
+            state.late_entries[a] = 0
     for pair in range(len(state.done)):
         state.done[pair], state.asked[pair] = 0.0, 0
     for i in range(len(state.slot_next)):
@@ -87,6 +89,8 @@ def run_to_step(state, p):  # type: ignore[no-untyped-def]
     while state.ended == 0:
         process_event(state, p)
         if feasible(state, p):
+            if p.late_last:
+                put_late_last(state, p)
             return
 
 
@@ -224,6 +228,8 @@ def assign(state, p, pair):  # type: ignore[no-untyped-def]
     slot = state.queue_head[activity]
     state.queue_head[activity] = state.slot_next[slot]
     state.queue_length[activity] -= 1
+    if p.late_last:
+        state.late_entries[activity] = min(state.late_entries[activity], state.queue_length[activity])
     state.waiting -= 1
     stream = advance(state.slot_stream[slot])
     state.work_case[resource], state.work_node[resource] = state.slot_case[slot], state.slot_node[slot]

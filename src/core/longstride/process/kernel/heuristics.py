@@ -9,9 +9,10 @@ import numpy as np
 from numba import njit
 
 from longstride.process.kernel.aims.quantities import slack
-from longstride.process.kernel.queues import ahead_by_priority, comes_before, only_ready
+from longstride.process.kernel.queues import NO_CASE, ahead_by_priority, all_late, comes_before, oldest_of, only_ready
 
-NO_CASE = np.int64(2**62)
+_NEVER = 1e12
+"""What puts a due date after all others, in time units."""
 
 _FAR = 30.0
 """Spare times before a due date from which a case is equally far from it, in mean service times."""
@@ -50,12 +51,15 @@ def cheapest(state, p, mask, rng):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def earliest_due_date(state, p, mask, rng):  # type: ignore[no-untyped-def]
-    """Serve the activity whose queue's head has the earliest due date, by the fastest of its available people."""
+    """Serve the activity whose queue's head has the earliest due date, by the fastest of its available people.
+
+    If late cases come last, so do queues of late cases alone.
+    """
     due, times = np.full(len(state.queue_length), math.inf), np.full(len(p.pair_mean), math.inf)
     for pair in range(len(times)):
         a = p.pair_activity[pair]
         if mask[pair]:
-            due[a] = state.due_time[state.slot_case[state.queue_head[a]]]
+            due[a] = state.due_time[state.slot_case[state.queue_head[a]]] + (_NEVER if all_late(state, p, a) else 0.0)
     first = due.min()
     for pair in range(len(times)):
         if mask[pair] and due[p.pair_activity[pair]] == first:
@@ -157,10 +161,7 @@ def oldest_waiting(state, p, mask):  # type: ignore[no-untyped-def]
     oldest = np.full(len(state.queue_length), NO_CASE)
     for a in range(len(oldest)):
         if mask[p.activity_pairs[a] : p.activity_pairs[a + 1]].any():
-            slot = state.queue_head[a]
-            for _ in range(state.queue_length[a]):
-                oldest[a] = min(oldest[a], state.slot_case[slot])
-                slot = state.slot_next[slot]
+            oldest[a] = oldest_of(state, p, a)
             if p.has_priorities == 1:
                 oldest[a] -= ahead_by_priority(state, p, a)
     return oldest

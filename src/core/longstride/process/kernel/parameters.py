@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from longstride.jit_cache.sized_records import sized_dtype
-from longstride.process.kernel.aims.arrays import aim_arrays, pair_prices
+from longstride.process.kernel.aims.arrays import aim_arrays, late_arrays, pair_prices, typical_times
 from longstride.process.kernel.aims.case_classes import class_arrays
 from longstride.process.kernel.arrivals import arrival_arrays
 from longstride.process.kernel.duty import duty_intervals, roster_arrays
@@ -123,6 +123,8 @@ class Parameters(NamedTuple):
     weighs: int  # 1 if some cases do not count once
     within: float  # age of the target, infinite without one
     exceptions: float  # promised share of cases beyond it
+    late_last: int  # 1 if queues serve cases last that can no longer be in time; see queues.py
+    work_left: np.ndarray  # float64[A], expected work from each activity to the end of a case; one 0 without late_last
     horizon: float
     warmup: float
     hour: float
@@ -168,6 +170,7 @@ def build_parameters(scenario: Scenario, routing: Routing | None = None) -> tupl
         **_external(scenario),
         **aims,
         **class_arrays(scenario, routing),
+        **late_arrays(scenario, routing, typical_times(means, activity, len(scenario.activities))),
         horizon=scenario.horizon.value,
         warmup=scenario.warmup,
         hour=scenario.hour,

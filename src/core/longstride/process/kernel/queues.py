@@ -5,7 +5,9 @@ A batch is one entry of its activity's queue. Its first task has the entry's slo
 with the node ``FLUSH`` tells that. Gathering is no waiting for people. If policies decide when batches begin, tasks
 gather in an entry of the queue: they wait for people, and the timer is only a moment to decide at. An entry of a case
 with a higher priority goes before those with a lower one; that of a batch is its first task's. Of equal priorities the
-first to wait is the first, or the oldest case. Functions work on ``state``, the record of ``state.py``, and ``p``, the
+first to wait is the first, or the oldest case. If late cases come last (``late_last``), queues are in another order:
+first the cases that can still be in time, that with the earliest due date ahead, then the ``late_entries`` of the
+others, in the order in which that was noticed. Functions work on ``state``, the record of ``state.py``, and ``p``, the
 record of ``parameters.py``.
 """
 
@@ -13,8 +15,15 @@ import numpy as np
 from numba import njit
 
 from longstride.process.kernel.aims.case_classes import add_open, add_waiting
+from longstride.process.kernel.aims.quantities import limit, slack
 from longstride.process.kernel.state import NONE, WAITING_FULL
 from longstride.process.kernel.timers import set_timer
+
+NO_CASE = np.int64(2**62)
+"""Number of no case, higher than all others."""
+
+_AFTER_ALL = np.int64(2**61)
+"""What puts the number of a case after all others, but before ``NO_CASE``."""
 
 FLUSH = -1
 """Node of a timer that tells that the first task of a batch has waited for the longest time."""
@@ -41,8 +50,10 @@ def enqueue(state, p, case, node, stream):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _append(state, p, activity, slot):  # type: ignore[no-untyped-def]
-    """Add an entry to a queue: at its end, or behind the last one with at least its rank."""
-    if (p.has_priorities or p.oldest_case) and _goes_ahead(state, p, activity, slot):
+    """Add an entry to a queue: at its end, behind the last one with at least its rank, or by its due date."""
+    if p.late_last:
+        _insert_by_due_date(state, p, activity, slot)
+    elif (p.has_priorities or p.oldest_case) and _goes_ahead(state, p, activity, slot):
         _insert(state, p, activity, slot)
     else:
         state.slot_next[slot] = NONE
@@ -80,20 +91,77 @@ def _insert(state, p, activity, slot):  # type: ignore[no-untyped-def]
     rank, before, following = _rank(state, p, slot), NONE, state.queue_head[activity]
     while _rank(state, p, following) >= rank:
         before, following = following, state.slot_next[following]
+    _link(state, activity, slot, before, following)
+
+
+@njit(nogil=True)
+def _insert_by_due_date(state, p, activity, slot):  # type: ignore[no-untyped-def]
+    """Insert an entry among those that can still be in time, behind the last one that is due no later."""
+    due, before, following = limit(state, p, state.slot_case[slot]), NONE, state.queue_head[activity]
+    for _ in range(state.queue_length[activity] - state.late_entries[activity]):
+        if limit(state, p, state.slot_case[following]) > due:
+            break
+        before, following = following, state.slot_next[following]
+    _link(state, activity, slot, before, following)
+
+
+@njit(nogil=True)
+def _link(state, activity, slot, before, following):  # type: ignore[no-untyped-def]
+    """Put an entry between two of a queue; ``NONE`` is no entry."""
     state.slot_next[slot] = following
     if before == NONE:
         state.queue_head[activity] = slot
     else:
         state.slot_next[before] = slot
+    if following == NONE:
+        state.queue_tail[activity] = slot
+
+
+@njit(nogil=True)
+def put_late_last(state, p):  # type: ignore[no-untyped-def]
+    """Move the entries to the end of their queues that can no longer be in time, even if they were served now."""
+    tolerance = 1e-9 * p.service_unit
+    for a in range(len(state.queue_length)):
+        while state.late_entries[a] < state.queue_length[a]:
+            slot = state.queue_head[a]
+            if slack(state, p, state.slot_case[slot]) >= p.work_left[a] - tolerance:
+                break
+            state.late_entries[a] += 1
+            if state.queue_length[a] > 1:
+                state.queue_head[a] = state.slot_next[slot]
+                _link(state, a, slot, state.queue_tail[a], NONE)
+
+
+@njit(nogil=True)
+def all_late(state, p, activity):  # type: ignore[no-untyped-def]
+    """Return whether late cases come last, and no case of a queue can still be in time."""
+    return p.late_last != 0 and state.late_entries[activity] == state.queue_length[activity]
+
+
+@njit(nogil=True)
+def oldest_of(state, p, activity):  # type: ignore[no-untyped-def]
+    """Return the number of the oldest case of a queue, by arrival, ``NO_CASE`` if none waits.
+
+    If late cases come last, it is that of the head, and higher than all others if that is late: the head is served.
+    """
+    oldest, slot = NO_CASE, state.queue_head[activity]
+    if p.late_last and state.queue_length[activity] > 0:
+        return state.slot_case[slot] + (_AFTER_ALL if all_late(state, p, activity) else 0)
+    for _ in range(state.queue_length[activity]):
+        oldest = min(oldest, state.slot_case[slot])
+        slot = state.slot_next[slot]
+    return oldest
 
 
 @njit(nogil=True)
 def comes_before(state, p, a, b):  # type: ignore[no-untyped-def]
     """Return whether the head of queue a has waited longer than that of b, unless priorities differ between queues.
 
-    Of equal waits the older case comes first.
+    Of equal waits the older case comes first. If late cases come last, so do queues of late cases alone.
     """
     first, second = state.queue_head[a], state.queue_head[b]
+    if p.late_last and all_late(state, p, a) != all_late(state, p, b):
+        return all_late(state, p, b)
     if p.has_priorities == 1:
         ahead = ahead_by_priority(state, p, a) - ahead_by_priority(state, p, b)
         if ahead != 0:

@@ -31,6 +31,7 @@ def state_dtype(parameters: Parameters, sizes: Sizes) -> np.dtype:
     or are served, and ``served`` those that are served. ``resting`` is the number of open cases without active tasks,
     ``serving`` the number with served tasks, and ``resting_time`` and ``serving_time`` are their integrals. With
     batches (``queues.py``), ``slot_member`` is the next task of a batch, and ``gathered`` counts the tasks that gather.
+    ``late_entries`` counts those of each queue that can no longer be in time, if they come last.
     ``waiting`` counts the entries of all queues, ``waiting_more`` the further tasks of batches among them.
     The last rows, from ``amounts`` on, are those of ``aims/quantities.py`` and ``aims/case_classes.py``.
 
@@ -84,6 +85,7 @@ def _rows(parameters: Parameters, sizes: Sizes) -> Rows:
         (np.float64, "timer_time", (sizes.timers,)),
         (np.int64, "timer_case timer_node", (sizes.timers,)),
         (np.uint64, "timer_stream", (sizes.timers,)),
+        (np.int64, "late_entries", (activities if parameters.late_last else 1,)),
         *_rows_of_batches(*((sizes.waiting, activities, resources) if parameters.has_batches else (1, 1, 1))),
         *_rows_of_quantities(resources, sizes.cases if parameters.counts else 1),
     ]

@@ -35,6 +35,9 @@ WITH_PROMISE = "objective_with_promise"
 OF_ALL = "mean_cycle_time", "median_cycle_time", "p90_cycle_time"
 """Metrics of every process of which the least is the best."""
 
+LAST = "last"
+"""Value of ``late_cases``: queues serve cases that can no longer be in time after all others, not in turn."""
+
 _WORDS = {
     "due": "due dates; --due '5 days' gives each case five days",
     "costs": "costs; --cost 40 pays each person 40 an hour",
@@ -94,6 +97,8 @@ class Aims(Strict):
 
     ``main_metric`` names the metric that chooses the best policy; without one it is that of the objective.
     ``class_weights`` is class of cases -> how often one of its cases counts in the objective, once by default.
+    ``late_cases`` says when queues serve cases that can no longer be in time. With ``last`` the case with the earliest
+    due date goes first among those that still can, and a case without a due date has that of the target.
     """
 
     objective: dict[str, float] = Field(default_factory=dict)
@@ -102,6 +107,7 @@ class Aims(Strict):
     target: Target | None = None
     main_metric: str | None = None
     class_weights: dict[str, float] = Field(default_factory=dict)
+    late_cases: Literal["in turn", "last"] = "in turn"
 
     @property
     def weighs(self) -> bool:
@@ -149,6 +155,8 @@ def problems_of_aims(
     if aims.due is not None:
         yield from _problems_of_due(aims.due, times, classes)
     yield from _problems_of_weights(aims.class_weights, classes)
+    if aims.late_cases == LAST and aims.due is None and aims.target is None:
+        yield f"Late cases come last, but the process has neither a target nor {_WORDS['due']}."
     costs = aims.costs or Costs()
     for key, names in (("per_hour", resources), ("per_task", activities)):
         for name, amount in getattr(costs, key).items():

@@ -7,7 +7,7 @@ from numba import njit
 
 from longstride.process.kernel.aims.quantities import expect_due_dates
 from longstride.process.kernel.attendance import set_available
-from longstride.process.kernel.queues import enqueue, flush
+from longstride.process.kernel.queues import enqueue, flush, put_late_last
 from longstride.process.kernel.state import NONE
 from longstride.process.simulator import ProcessSimulator
 from longstride.simulators.simulator import new_state
@@ -40,6 +40,8 @@ def write_state(state, p, described):  # type: ignore[no-untyped-def]
     for i in range(len(described.joined)):
         case, join = described.joined[i, 0], described.joined[i, 1]
         state.joined[case, join] = np.int32(described.joined[i, 2])
+    state.time = described.time
+    expect_due_dates(state, p)
     for i in range(len(described.waiting_case)):
         state.time = described.waiting_since[i]
         enqueue(state, p, described.waiting_case[i], described.waiting_node[i], np.uint64(0))
@@ -47,7 +49,8 @@ def write_state(state, p, described):  # type: ignore[no-untyped-def]
     if p.has_batches:
         for a in range(len(state.queue_length)):
             flush(state, p, a)
-    expect_due_dates(state, p)
+    if p.late_last:
+        put_late_last(state, p)
     for i in range(len(described.work_pair)):
         _begin_work(state, p, described, i)
     for r in range(len(state.finish)):
@@ -72,6 +75,8 @@ def _forget(state, p):  # type: ignore[no-untyped-def]
         state.queue_length[a] = state.able[a] = 0
         if p.has_batches:
             state.gathered[a] = 0
+        if p.late_last:
+            state.late_entries[a] = 0
     for r in range(len(state.finish)):
         state.available[r], state.busy_pair[r], state.finish[r] = 0, NONE, math.inf
 

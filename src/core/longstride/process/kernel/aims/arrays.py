@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from longstride.process.scenario.aims import QUANTITIES, TIMES, Aims, Due
+from longstride.process.scenario.aims import LAST, QUANTITIES, TIMES, Aims, Due
+from longstride.process.scenario.routing import Routing
 from longstride.process.scenario.scenario import Scenario
 
 CYCLE_TIME, TARDINESS, LATE, COST, WAITING, HANDOVERS, OVERTIME, BEYOND = range(len(QUANTITIES) + 1)
@@ -41,6 +42,23 @@ def aim_arrays(scenario: Scenario) -> dict[str, Any]:
 def _allowances(due: Due | None) -> list[float]:
     """Return the allowances of a class; without due dates they are infinite."""
     return due.quantiles or due.each or [due.after or 0.0] * 2 if due else [math.inf] * 2
+
+
+def late_arrays(scenario: Scenario, routing: Routing, typical: np.ndarray) -> dict[str, Any]:
+    """Return the parameters' fields ``late_last`` and ``work_left``; ``typical`` is :func:`typical_times`."""
+    last = scenario.aims.late_cases == LAST
+    return {"late_last": int(last), "work_left": routing.expected_work_ahead(typical) if last else np.zeros(1)}
+
+
+def typical_times(means: np.ndarray, activity: np.ndarray, activities: int) -> np.ndarray:
+    """Return float64[A], the harmonic mean of the service times of each activity's pairs.
+
+    Automatic activities need no person, so they are no work: almost 0.
+    """
+    counts = np.bincount(activity, minlength=activities)
+    speed = np.bincount(activity, 1.0 / means, activities)
+    nearly_none = np.full(activities, 1e-9 * float(means.mean()))
+    return np.asarray(np.divide(counts, speed, out=nearly_none, where=counts > 0))
 
 
 def length_of_hour(scenario: Scenario) -> float:

@@ -190,8 +190,13 @@ def take(state, p):  # type: ignore[no-untyped-def]
 @njit(nogil=True)
 def slack(state, p, case):  # type: ignore[no-untyped-def]
     """Return the time to a case's due date, or to the age of the target; negative if it is past."""
-    due = state.due_time[case] if p.has_due else state.arrival_time[case] + p.within
-    return due - state.time
+    return limit(state, p, case) - state.time
+
+
+@njit(nogil=True)
+def limit(state, p, case):  # type: ignore[no-untyped-def]
+    """Return a case's due date, or the time at which it reaches the age of the target."""
+    return state.due_time[case] if p.has_due else state.arrival_time[case] + p.within
 
 
 @njit(nogil=True)

@@ -11,10 +11,10 @@ import math
 import numpy as np
 from numba import njit
 
-from longstride.process.kernel.heuristics import NO_CASE, first_queue, urgency
+from longstride.process.kernel.heuristics import first_queue, urgency
 from longstride.process.kernel.pairs import batches
 from longstride.process.kernel.policy_prior import LONGEST, OLDEST, URGENCY
-from longstride.process.kernel.queues import comes_before
+from longstride.process.kernel.queues import NO_CASE, comes_before, oldest_of
 from longstride.process.kernel.service_times import mean_residual
 
 _MOST_TASKS = 16
@@ -41,7 +41,7 @@ def action_features(state, p, mask, features):  # type: ignore[no-untyped-def]
     usual = features.shape[1] - (batches.SIZE if p.starts_batches else 0)
     for a in range(len(state.queue_length)):
         relief = behind = -1.0
-        waits = np.float32(1.0 if oldest < NO_CASE and oldest_of(state, a) == oldest else 0.0)
+        waits = np.float32(1.0 if oldest < NO_CASE and oldest_of(state, p, a) == oldest else 0.0)
         for pair in range(p.activity_pairs[a], p.activity_pairs[a + 1]):
             if mask[pair]:
                 if relief < 0.0:
@@ -61,23 +61,13 @@ def action_features(state, p, mask, features):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def oldest_of(state, a):  # type: ignore[no-untyped-def]
-    """Return the number of the oldest case that waits for an activity, by arrival; ``NO_CASE`` if none waits."""
-    oldest, slot = NO_CASE, state.queue_head[a]
-    for _ in range(state.queue_length[a]):
-        oldest = min(oldest, state.slot_case[slot])
-        slot = state.slot_next[slot]
-    return oldest
-
-
-@njit(nogil=True)
 def oldest_case(state, p, mask):  # type: ignore[no-untyped-def]
     """Return the number of the oldest case that waits for an activity with a feasible pair."""
     oldest = NO_CASE
     for a in range(len(state.queue_length)):
         for pair in range(p.activity_pairs[a], p.activity_pairs[a + 1]):
             if mask[pair]:
-                oldest = min(oldest, oldest_of(state, a))
+                oldest = min(oldest, oldest_of(state, p, a))
                 break
     return oldest
 

@@ -6,7 +6,7 @@ depends on the order of people or activities.
 
 import numpy as np
 
-from longstride.process.kernel.aims.arrays import due_share
+from longstride.process.kernel.aims.arrays import due_share, typical_times
 from longstride.process.kernel.pairs import batches
 from longstride.process.kernel.parameters import Parameters
 from longstride.process.kernel.policy_prior import (
@@ -45,19 +45,17 @@ def pair_figures(p: Parameters, routing: Routing, on_duty: float = 1.0) -> dict[
     """
     slower, own, ahead = fixed_figures(p, routing)
     counts = np.bincount(p.pair_activity, minlength=len(p.activity_pairs) - 1)
-    speed = np.bincount(p.pair_activity, 1.0 / p.pair_mean, len(counts))
-    # Automatic activities need no person, so they are not work.
-    typical = np.divide(counts, speed, out=np.full(len(counts), 1e-9 * p.service_unit), where=counts > 0)
+    typical = typical_times(p.pair_mean, p.pair_activity, len(counts))
     return {
         "pair_rule": np.stack([slower, own, ahead[p.pair_activity]], axis=1),
         "pair_log": np.log(p.pair_mean / p.service_unit),
         "work_ahead": routing.expected_work_ahead(typical) / p.service_unit,
-        "due_share": np.float64(due_share(p.weights, p.service_unit)),
-        "tardy_share": np.float64(due_share(p.weights, p.service_unit, tardiness_alone=True)),
+        "due_share": np.asarray(due_share(p.weights, p.service_unit)),
+        "tardy_share": np.asarray(due_share(p.weights, p.service_unit, tardiness_alone=True)),
         "activity_share": typical / np.maximum(counts, 1) / p.service_unit,
         "able": counts.astype(np.float64),
         "skills": np.diff(p.resource_first).astype(np.float64),
-        "people": np.float64(len(p.on_duty_at_start)),
+        "people": np.asarray(float(len(p.on_duty_at_start))),
         "resource_pairs": np.argsort(p.pair_resource, kind="stable").astype(np.int64),
         "pair_enough": batches.enough_tasks(p, routing, on_duty),
     }

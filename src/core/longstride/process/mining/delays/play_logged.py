@@ -10,9 +10,8 @@ from longstride.jit_cache.cache import cached
 from longstride.process.kernel.arrivals import draw_arrival
 from longstride.process.kernel.attendance import feasible
 from longstride.process.kernel.dynamics import assign, clear, process_event
-from longstride.process.kernel.heuristics import NO_CASE
 from longstride.process.kernel.parameters import Parameters, as_record
-from longstride.process.kernel.queues import FLUSH, ahead_by_priority, comes_before
+from longstride.process.kernel.queues import FLUSH, NO_CASE, ahead_by_priority, comes_before
 from longstride.process.kernel.record_sizes import Sizes
 from longstride.process.kernel.state import NONE, state_dtype
 from longstride.process.kernel.timers import draw_automatic, is_automatic
@@ -36,8 +35,9 @@ class PlayedEvents(NamedTuple):
 
 
 def as_logged_record(parameters: Parameters) -> np.ndarray:
-    """Return parameters as a record for :func:`play_logged`: batches begin as in the log, which no policy decides."""
-    return as_record(parameters._replace(starts_batches=0, batch_by_policy=np.zeros_like(parameters.batch_by_policy)))
+    """Return parameters as a record for :func:`play_logged`: batches and late cases begin as in the log."""
+    by_policy = np.zeros_like(parameters.batch_by_policy)
+    return as_record(parameters._replace(starts_batches=0, batch_by_policy=by_policy, late_last=0))
 
 
 def play_logged(
