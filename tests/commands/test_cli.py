@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from helpers.slow_cases import mostly_slow
-from helpers.toy_runs import HIDDEN, KINDS
+from helpers.toy_runs import BANDIT_NETWORK, KINDS
 from oracles import toy_simulators
 
 pytest.importorskip("pydantic")
@@ -29,8 +29,8 @@ from longstride.version import __version__
 ROOT = Path(__file__).resolve().parents[2]
 TOYS = Path(toy_simulators.__file__)
 SMALL = [
-    *("--simulator", f"{TOYS}:Bandit", "--actor-hidden-size", "16", "--critic-hidden-size", "16"),
-    *("--num-hidden-layers", "1", "--batch-size", "64", "--device", "cpu", "--num-envs", "1"),
+    *("--simulator", f"{TOYS}:Bandit", *BANDIT_NETWORK),
+    *("--batch-size", "64", "--device", "cpu", "--num-envs", "1"),
 ]
 KEYS = {
     *(
@@ -140,10 +140,7 @@ def test_evaluation_of_heuristics_alone(tmp_path):
     assert set(json.loads((tmp_path / "evaluation.json").read_text())["policies"]) == {"right"}
 
 
-AS_THE_TOYS = {
-    name.capitalize(): ("--num-hidden-layers", str(len(HIDDEN)), "--activation", KINDS[name][1])
-    for name in ("choices", "tracker", "squashed")
-}
+AS_THE_TOYS = {name.capitalize(): ("--activation", KINDS[name][1]) for name in ("choices", "tracker", "squashed")}
 """The networks of other tests, which share their compiled loops."""
 
 
