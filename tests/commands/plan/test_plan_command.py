@@ -203,7 +203,8 @@ def test_iterations_in_a_budget_by_hand():
 
 @pytest.mark.parametrize("wanted", [("--precision", "fp16"), ("--update-execution", "graph")])
 def test_a_budget_on_a_card_may_want_what_no_cpu_has(tmp_path, wanted):
-    assert main([*BANDIT, "--gpu", "T4", *wanted, "--run-directory", str(tmp_path), "--time-budget", "1h"]) == 0
+    budget = ["--gpu", "T4", "--run-directory", str(tmp_path), "--time-budget", "1h"]
+    assert main([*BANDIT, *BANDIT_NETWORK, *budget, *wanted]) == 0
 
 
 def test_a_budget_on_a_card_uses_the_predicted_update(tmp_path, monkeypatch):
