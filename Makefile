@@ -7,7 +7,7 @@ EPISODES ?= 50
 FLAGS ?=
 DIRECTORY := runs/loan_desk-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: train test test-all check docs benchmark benchmark-check gpu clean
+.PHONY: train test test-all check docs environment benchmark benchmark-check gpu clean
 
 train: $(VENV)/.installed  ## train on the bundled loan desk, then compare the policy with the heuristics
 	@echo "==> Training $(EPISODES) iterations on the bundled loan desk (an episode of about 62,000 steps each) into $(DIRECTORY)"
@@ -32,6 +32,8 @@ check: $(VENV)/.installed-dev  ## everything that a contribution must pass: form
 docs: $(VENV)/.installed-docs  ## the documentation as a site, in site/; a broken link fails
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
 	@echo "==> To read it, with search:  $(RUN) -m http.server --directory site 8000  then open http://localhost:8000"
+
+environment: $(VENV)/.installed-all  ## the virtual environment of all targets, which saves installing for each
 
 benchmark: $(VENV)/.installed  ## collection: the fused loop against stepping from Python
 	$(RUN) benchmarks/collection.py
@@ -64,11 +66,18 @@ $(VENV)/.installed: setup.cfg pyproject.toml constraints.txt
 $(VENV)/.installed-test: EXTRAS = tensorboard,plots,test
 $(VENV)/.installed-test: setup.cfg pyproject.toml constraints.txt
 	$(install)
+	@touch $(VENV)/.installed
 
 $(VENV)/.installed-dev: EXTRAS = tensorboard,plots,test,dev
 $(VENV)/.installed-dev: setup.cfg pyproject.toml constraints.txt
 	$(install)
+	@touch $(VENV)/.installed-test $(VENV)/.installed
 
 $(VENV)/.installed-docs: EXTRAS = docs
 $(VENV)/.installed-docs: setup.cfg pyproject.toml constraints.txt
 	$(install)
+
+$(VENV)/.installed-all: EXTRAS = tensorboard,plots,test,dev,docs
+$(VENV)/.installed-all: setup.cfg pyproject.toml constraints.txt
+	$(install)
+	@touch $(VENV)/.installed-docs $(VENV)/.installed-dev $(VENV)/.installed-test $(VENV)/.installed

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from helpers.slow_cases import mostly_slow
-from helpers.toy_runs import HIDDEN, KINDS
+from helpers.toy_runs import BANDIT_NETWORK, KINDS
 from oracles import toy_simulators
 
 pytest.importorskip("pydantic")
@@ -29,8 +29,8 @@ from longstride.version import __version__
 ROOT = Path(__file__).resolve().parents[2]
 TOYS = Path(toy_simulators.__file__)
 SMALL = [
-    *("--simulator", f"{TOYS}:Bandit", "--actor-hidden-size", "16", "--critic-hidden-size", "16"),
-    *("--num-hidden-layers", "1", "--batch-size", "64", "--device", "cpu", "--num-envs", "1"),
+    *("--simulator", f"{TOYS}:Bandit", *BANDIT_NETWORK),
+    *("--batch-size", "64", "--device", "cpu", "--num-envs", "1"),
 ]
 KEYS = {
     *(
@@ -140,10 +140,7 @@ def test_evaluation_of_heuristics_alone(tmp_path):
     assert set(json.loads((tmp_path / "evaluation.json").read_text())["policies"]) == {"right"}
 
 
-AS_THE_TOYS = {
-    name.capitalize(): ("--num-hidden-layers", str(len(HIDDEN)), "--activation", KINDS[name][1])
-    for name in ("choices", "tracker", "squashed")
-}
+AS_THE_TOYS = {name.capitalize(): ("--activation", KINDS[name][1]) for name in ("choices", "tracker", "squashed")}
 """The networks of other tests, which share their compiled loops."""
 
 
@@ -404,7 +401,9 @@ def test_an_environment_of_a_module_in_the_present_folder_is_found(tmp_path, mon
 
 # Options of a simulator's class
 
-CLUB = """
+CLUB = """from oracles.toy_simulators import Bandit
+
+
 class Club(Bandit):
     def __init__(self, length: int = 256, *, label="plain") -> None:
         if length > 1000:
@@ -420,7 +419,7 @@ OPTION = "--simulator-option"
 def club(tmp_path_factory):
     """Return the name of a simulator that takes options, and a run of it with two of them."""
     folder = tmp_path_factory.mktemp("club")
-    (folder / "club.py").write_text(TOYS.read_text() + CLUB)
+    (folder / "club.py").write_text(CLUB)
     name = f"{folder / 'club.py'}:Club"
     options = ["--simulator", name, OPTION, "length=64", OPTION, "label=a=b, c"]
     assert main(train_arguments(folder / "run", 1, *options)) == 0
@@ -733,15 +732,15 @@ def test_a_checkpoint_without_its_facts_is_a_sentence(refused, finished, tmp_pat
 
 
 def test_metrics_that_raise_are_a_sentence(refused, tmp_path):
-    text = TOYS.read_text() + (
-        "\n\nclass Raising(Bandit):\n"
+    text = (
+        "import numpy as np\nfrom oracles.toy_simulators import Bandit\n\n\nclass Raising(Bandit):\n"
         "    metrics_dtype = np.dtype([('x', np.float64)])\n"
         "    def episode_metrics(state, parameters, metrics):\n"
         "        metrics.x = [][1]\n"
     )
     (tmp_path / "raising.py").write_text(text)
-    more = ["--simulator", f"{tmp_path / 'raising.py'}:Raising", "--run-directory", tmp_path / "r", "--device", "cpu"]
-    assert "Raising, episode 0: IndexError" in refused("--mode", "train", *more, "--num-envs", "1")
+    more = ["--simulator", f"{tmp_path / 'raising.py'}:Raising"]
+    assert "Raising, episode 0: IndexError" in refused(*train_arguments(tmp_path / "r", 1, *more))
 
 
 def test_the_command_alone_and_its_version(monkeypatch, capsys):

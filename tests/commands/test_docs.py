@@ -41,9 +41,11 @@ SMALL = [
     "--num-envs",
     "1",
     "--actor-hidden-size",
-    "8",
+    "16",
     "--critic-hidden-size",
-    "8",
+    "16",
+    "--num-hidden-layers",
+    "1",
 ]
 
 

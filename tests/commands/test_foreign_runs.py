@@ -113,7 +113,7 @@ def test_it_runs_with_the_flag_and_the_evil_file_is_named_before(tmp_path, monke
 
 
 SMALL = Hyperparameters(
-    training_episodes=1, actor_hidden_size=8, critic_hidden_size=8, num_hidden_layers=1, device="cpu", batch_size=64
+    training_episodes=1, actor_hidden_size=16, critic_hidden_size=16, num_hidden_layers=2, device="cpu", batch_size=64
 )
 
 

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from helpers.toy_runs import BANDIT_NETWORK
 from oracles import toy_simulators
 
 pytest.importorskip("pydantic")
@@ -81,8 +82,8 @@ def commands_in(text):
 
 def test_commands_printed_by_a_run_its_report_and_the_doctor_are_understood(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    small = ["--training-episodes", "1", "--num-envs", "1", "--actor-hidden-size", "8", "--critic-hidden-size", "8"]
-    toy = ["--simulator", f"{toy_simulators.__file__}:Bandit", "--device", "cpu", *small]
+    small = ["--device", "cpu", "--training-episodes", "1", "--num-envs", "1"]
+    toy = ["--simulator", f"{toy_simulators.__file__}:Bandit", *BANDIT_NETWORK, *small]
     assert main(["init"]) == 0
     assert main(["plan", *toy]) == 0
     assert main(["train", *toy, "--run-directory", "a run"]) == 0

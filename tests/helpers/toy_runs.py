@@ -32,6 +32,10 @@ KINDS = {
     "squashed": (Squashed, "relu"),
 }
 HIDDEN, CRITIC_HIDDEN, SEED, PARALLEL = (16, 16), (24,), 7, 8
+BANDIT_NETWORK = [
+    *("--actor-hidden-size", "16", "--critic-hidden-size", "16", "--num-hidden-layers", "2", "--activation", "tanh"),
+]
+"""Flags of trainings on the bandit, with which they share their compiled loops."""
 
 
 def new_model(simulator: Simulator, activation: str, seed: int = 0, device: str = "cpu") -> ActorCritic:

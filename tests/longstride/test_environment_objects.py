@@ -40,7 +40,7 @@ class Door(gymnasium.Env):
 
 
 def wide():
-    return Door(5)
+    return Door(4)
 """
 
 
@@ -81,11 +81,11 @@ def test_a_class_or_function_is_found_again_by_its_name(doors, name, capsys):
 
 
 def test_gymnasiums_own_and_wrapped_ones(doors):
-    limited = gymnasium.wrappers.TimeLimit(doors.Door(2), 3)
+    limited = gymnasium.wrappers.TimeLimit(doors.Door(4), 3)
     assert trained(limited, "wrapped").metrics[0]["metrics"]["length"] == 3
     run = trained(gymnasium.make("CartPole-v1"), "cartpole")
     assert run.hyperparameters.simulator.endswith(":CartPoleEnv")
-    assert trained(lambda: doors.Door(2), "lambda").completed
+    assert trained(lambda: doors.Door(4), "lambda").completed
 
 
 def test_what_cannot_be_copied_or_made_is_a_sentence(doors):

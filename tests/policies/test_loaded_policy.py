@@ -101,13 +101,13 @@ def test_decide_refuses_what_act_refuses():
     with pytest.raises(UserError, match=r"observation\[0\] is nan"):
         policy.decide(np.full(3, np.nan, np.float32))
     with pytest.raises(UserError, match="decide is for Discrete actions"):
-        random_policy(MultiDiscrete([2, 2])).decide(np.zeros(3, np.float32))
+        random_policy(MultiDiscrete([3, 2])).decide(np.zeros(3, np.float32))
     with pytest.raises(UserError, match="memory must be 0 finite numbers"):
         policy.memory = np.zeros(2, np.float32)
 
 
-def random_policy(space, observations=3, features=0, seed=0, **changes):
-    spec = mlp_spec((observations, 16, space.outputs), space=space, action_features=features)
+def random_policy(space, observations=3, seed=0, **changes):
+    spec = mlp_spec((observations, 16, space.outputs), space=space)
     params = np.random.default_rng(5).normal(0.0, 0.5, 2_000).astype(np.float32)
     for index, value in changes.items():
         params[int(index.removeprefix("at_"))] = value
@@ -222,23 +222,23 @@ def test_wrong_arguments_get_one_sentence(arguments, sentence):
 
 
 def test_wrong_features_and_masks_of_other_spaces():
-    with_features, several = random_policy(Discrete(4), features=2), random_policy(MultiDiscrete([3, 2]))
-    features = np.zeros((4, 2), np.float32)
-    assert 0 <= with_features.act(ROW, features=features) < 4
+    with_features, several = recorded("shop")[0], random_policy(MultiDiscrete([3, 2]))
+    features, row, batch = np.zeros((4, 2), np.float32), np.zeros(4, np.float32), np.zeros((2, 4), np.float32)
+    assert 0 <= with_features.act(row, features=features) < 4
     for policy, arguments, sentence in (
         (
             with_features,
-            (ROW,),
+            (row,),
             "The policy was trained with action features: pass features=float32[4, 2], what the simulator's "
             "action_features writes.",
         ),
-        (with_features, (ROW, None, features.T), "features must be float32[4, 2], not float32[2, 4]."),
-        (with_features, (BATCH, None, features), "features must be float32[2, 4, 2], not float32[4, 2]."),
-        (with_features, (ROW, None, features + np.nan), "features[0, 0] is nan; numbers must be finite."),
+        (with_features, (row, None, features.T), "features must be float32[4, 2], not float32[2, 4]."),
+        (with_features, (batch, None, features), "features must be float32[2, 4, 2], not float32[4, 2]."),
+        (with_features, (row, None, features + np.nan), "features[0, 0] is nan; numbers must be finite."),
         (several, (ROW, np.arange(5) < 3), "mask allows no action; every choice needs an allowed value."),
         (
-            random_policy(Box([0.0], [1.0])),
-            (ROW, np.ones(1, bool)),
+            random_policy(Box([-1.0, 0.0], [1.0, 0.1])),
+            (ROW, np.ones(2, bool)),
             "The policy's actions are real numbers, which take no mask; leave mask out.",
         ),
     ):

@@ -108,17 +108,23 @@ def test_the_probabilities_are_those_of_the_simulator(name):
     spread = np.stack([p @ worth**2 for p in chain.transitions], axis=1) - ahead**2
     assert all(np.allclose(p.sum(axis=1), 1.0) for p in chain.transitions)
     surprise, variance, rewards, ended, often = 0.0, 0.0, [], True, USUALLY_WORKS.get(name, 0.0)
+    moves = [[] for _ in chain.transitions]
     for _ in range(20_000):
         if ended:
             problem.reset(state, problem.parameters, rng)
-            assert problem.row(state) == chain.start
-        row, action = problem.row(state), 0 if rng.random() < often else int(rng.integers(chain.rewards.shape[1]))
+            row = problem.row(state)
+            assert row == chain.start
+        action = 0 if rng.random() < often else int(rng.integers(chain.rewards.shape[1]))
         reward, ended = problem.step(state, problem.parameters, action, rng)
         after = problem.row(state)
-        assert chain.transitions[action][row, after] > 0.0
+        moves[action].append((row, after))
         surprise, variance = surprise + worth[after] - ahead[row, action], variance + spread[row, action]
         rewards.append(reward - chain.rewards[row, action])
+        row = after
         ended = ended or ("steps" in state.dtype.names and state.steps >= problem.max_steps)
+    for p, made in zip(chain.transitions, moves, strict=True):
+        before, later = np.transpose(made)
+        assert (np.asarray(p[before, later]) > 0.0).all()
     assert abs(surprise) <= 4.0 * math.sqrt(variance) + 1e-6
     if name not in SHORT or name in {"deep_sea", "booking"}:  # a walk is rewarded at its end, its length is what counts
         means = np.reshape(rewards, (100, -1)).mean(axis=1)  # what is hidden lasts for several steps

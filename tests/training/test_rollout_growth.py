@@ -99,6 +99,7 @@ def test_the_run_ends_with_its_steps():
 
 GROWING = {
     "simulator": "oracles.toy_simulators:Bandit",
+    "activation": "tanh",
     "gamma": 0.0,
     "num_envs": 0,
     "training_episodes": 1,
@@ -161,7 +162,7 @@ def test_where_episodes_are_long_the_horizon_grows_with_the_run_to_the_whole_of_
         {"grow_horizon": False},
         {"gamma": 0.97},
         {"grow_rollouts": False},
-        {"simulator": "cartpole"},  # whose episodes are terminated
+        {"simulator": "cartpole", "activation": "relu", "num_hidden_layers": 1},  # whose episodes are terminated
     ],
 )
 def test_the_horizon_is_whole_from_the_beginning_where_that_is_wanted_or_ends_have_a_meaning(changes, tmp_path):

@@ -11,6 +11,7 @@ from oracles import toy_simulators
 pytest.importorskip("pydantic")
 
 from helpers.setups import set_up
+from helpers.toy_runs import BANDIT_NETWORK
 
 from longstride.cli import main
 from longstride.commands.plan import time_estimate
@@ -186,7 +187,7 @@ def test_the_plan_of_a_run_is_not_overwritten(tmp_path, capsys):
 
 
 def test_a_budget_becomes_episodes(tmp_path, capsys):
-    arguments = [*BANDIT, "--num-envs", "3", "--run-directory", str(tmp_path), "--time-budget", "2h"]
+    arguments = [*BANDIT, *BANDIT_NETWORK, "--num-envs", "3", "--run-directory", str(tmp_path), "--time-budget", "2h"]
     assert main([*arguments, "--device", "cpu"]) == 0
     budget = json.loads((tmp_path / "plan.json").read_text())["time_budget"]
     a_round = budget["simulation_seconds"] + budget["update_seconds"]
@@ -202,7 +203,8 @@ def test_iterations_in_a_budget_by_hand():
 
 @pytest.mark.parametrize("wanted", [("--precision", "fp16"), ("--update-execution", "graph")])
 def test_a_budget_on_a_card_may_want_what_no_cpu_has(tmp_path, wanted):
-    assert main([*BANDIT, "--gpu", "T4", *wanted, "--run-directory", str(tmp_path), "--time-budget", "1h"]) == 0
+    budget = ["--gpu", "T4", "--run-directory", str(tmp_path), "--time-budget", "1h"]
+    assert main([*BANDIT, *BANDIT_NETWORK, *budget, *wanted]) == 0
 
 
 def test_a_budget_on_a_card_uses_the_predicted_update(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("torch")
 
 from commands.test_cli import refused  # noqa: F401
+from helpers.fresh_here import run_here
 from helpers.pages import ReportPage
 
 from longstride.cli import main
@@ -41,8 +42,8 @@ def front(scenario, folder, *flags):
     return main(["front", str(scenario), *SHORT, "--run-directory", str(folder), *map(str, flags)])
 
 
-def test_policies_and_rules_are_on_one_front(scenario, tmp_path, capsys):
-    folder = tmp_path / "front"
+def test_policies_and_rules_are_on_one_front(scenario, tmp_path, capsys, monkeypatch):
+    folder, trainings = tmp_path / "front", run_here(monkeypatch, real=1)
     assert front(scenario, folder, "--weights", "1,50") == 0
     out, content = capsys.readouterr().out, json.loads((folder / "front.json").read_text())
     assert [point["name"] for point in content["points"]] == [
@@ -59,6 +60,7 @@ def test_policies_and_rules_are_on_one_front(scenario, tmp_path, capsys):
     assert main([*words[words.index("--mode") :], "--evaluation-episodes", "2", "--no-report"]) == 0
     capsys.readouterr()
     assert front(scenario, folder, "--weights", "1,50", "--checkpoint", folder / "weight-1") == 0
+    assert len(trainings) == 2
     again = json.loads((folder / "front.json").read_text())
     assert again["points"][:6] == content["points"], "trained once; the same episodes"
     assert again["points"][6]["name"] == "checkpoint weight-1"

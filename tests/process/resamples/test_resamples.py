@@ -1,12 +1,11 @@
 """Changes on logs that are drawn and mined again: the spread between independent logs, and what whatif says of it."""
 
 import json
-import multiprocessing
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.ending import only_here
 from helpers.generated_logs import desk_log, written
 
 from longstride.cli import main
@@ -16,6 +15,7 @@ from longstride.process.event_logs.event_log import read_event_log
 from longstride.process.mining.mine_scenario import mine_scenario
 from longstride.process.resamples import play
 from longstride.process.resamples.play import Resampling, mean_cycle_times, play_resample, play_resamples
+from longstride.process.resamples.processes import results
 from longstride.process.scenario.routing import build_routing
 from longstride.process.scenario_file import parse_scenario, scenario_content
 from longstride.process.whatif.log_errors import log_of_run
@@ -55,15 +55,8 @@ def test_each_resample_has_its_own_stream(resampling):
     assert first.value != second.value
 
 
-def only_here(number):
-    """Return a number; in a process that was started for it, end that."""
-    if multiprocessing.parent_process() is not None:
-        os._exit(1)
-    return number
-
-
 def test_processes_that_end_are_replaced_by_this_one():
-    assert list(play._results(only_here, range(1, 5), 2)) == [1, 2, 3, 4]
+    assert list(results(only_here, range(1, 5), 2)) == [1, 2, 3, 4]
 
 
 def asked(folder, log, *flags):

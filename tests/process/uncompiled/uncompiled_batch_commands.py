@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from helpers.fresh_here import run_here
 from oracles.process_play import service
 from oracles.slow_batches import NEEDS
 
@@ -83,7 +84,8 @@ def test_changed_processes_are_compared_with_the_same_choice(folder, capsys, kin
     capsys.readouterr()
 
 
-def test_a_front_of_time_and_cost_has_the_rules_of_batches(folder, capsys):
+def test_a_front_of_time_and_cost_has_the_rules_of_batches(folder, capsys, monkeypatch):
+    run_here(monkeypatch)
     flags = [*CHOICE, "--cost", "5", "--weights", "1", *EPISODES, *SMALL[:-1], "--run-directory", str(folder / "front")]
     assert main(["front", str(folder / "river.json"), *flags]) == 0
     points = {point["name"] for point in json.loads((folder / "front" / "front.json").read_text())["points"]}

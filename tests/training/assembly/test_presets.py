@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("pydantic")
 
 from helpers.setups import set_up
+from helpers.toy_runs import BANDIT_NETWORK
 from oracles.toy_simulators import Bandit
 
 from longstride.cli import main
@@ -106,8 +107,7 @@ def test_the_machines_part_is_that_of_no_preset(card, name):
 
 
 def test_a_run_with_a_preset_records_where_its_values_come_from(tmp_path, capsys):
-    arguments = ["--simulator", "oracles.toy_simulators:Bandit", "--device", "cpu", "--actor-hidden-size", "16"]
-    arguments += ["--critic-hidden-size", "16", "--num-hidden-layers", "1", "--num-envs", "1"]
+    arguments = ["--simulator", "oracles.toy_simulators:Bandit", *BANDIT_NETWORK, "--device", "cpu", "--num-envs", "1"]
     run = str(tmp_path / "run")
     short = [*arguments, "--training-episodes", "1", "--run-directory", run]
     assert main(["--preset", "quick_test", *short]) == 0

@@ -66,24 +66,11 @@ def test_the_better_way_is_found_and_kept_for_this_policy_alone(simulator, word,
     assert not draws_by_default(tmp_path, policy.actor_params + 1)
 
 
-SOURCE = (
-    "import numpy as np\nfrom longstride import Discrete, Simulator\n\n\n"
-    "class Alternate(Simulator):\n"
-    "    observation_size, action_space, max_steps = 1, Discrete(2), 50\n"
-    "    state_dtype = np.dtype([('last', np.int64)])\n\n"
-    "    def reset(state, parameters, rng):\n        state.last = 0\n\n"
-    "    def observe(state, parameters, observation):\n        observation[0] = 0.0\n\n"
-    "    def step(state, parameters, action, rng):\n"
-    "        reward = 1.0 if action != state.last else 0.0\n        state.last = action\n"
-    "        return reward, False\n"
-)
-
-
 @pytest.fixture
-def alternate(tmp_path):
-    """Return the flags of a short training on a simulator that only draws solve."""
-    (tmp_path / "alternate.py").write_text(SOURCE)
-    flags = ["--simulator", f"{tmp_path / 'alternate.py'}:Alternate", "--training-episodes", "1", "--num-envs", "4"]
+def alternate():
+    """Return the flags of a short training on a simulator that only draws solve, with the network of ``SPEC``."""
+    network = ["--actor-hidden-size", "4", "--critic-hidden-size", "4", "--num-hidden-layers", "1"]
+    flags = ["--simulator", f"{__name__}:Alternate", "--training-episodes", "1", "--num-envs", "4", *network]
     return [*flags, "--rollout-steps", "100", "--no-report"]
 
 

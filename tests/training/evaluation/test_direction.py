@@ -52,7 +52,7 @@ def test_a_run_says_it_once(simulator, tmp_path, monkeypatch):
     monkeypatch.setattr(MetricsLog, "_open_board", lambda *_: None)
     options = {"simulator": f"{__name__}:{simulator.__name__}", "run_directory": str(tmp_path / "run"), "device": "cpu"}
     sizes = {"actor_hidden_size": 16, "critic_hidden_size": 16, "evaluate_every": 3, "evaluation_episodes": 4}
-    config = Config(**options, **sizes, training_episodes=2, seed=1)
+    config = Config(**options, **sizes, simulator_options={"max_steps": 5000}, training_episodes=2, seed=1)
     run, console = build_run(Settings(config), False, lambda text: None), Console(file=io.StringIO(), width=400)
     run.train(console, lambda: False)
     said = console.file.getvalue().count("set main_metric_lower_is_better = True in Cost")

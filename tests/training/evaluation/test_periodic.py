@@ -198,7 +198,7 @@ def test_a_resumed_run_is_evaluated_as_the_uninterrupted_one(evaluated, tmp_path
 
 
 GROWING = {
-    **{"simulator": "oracles.toy_simulators:Bandit", "training_episodes": 1, "num_envs": 0},
+    **{"simulator": "oracles.toy_simulators:Bandit", "activation": "tanh", "training_episodes": 1, "num_envs": 0},
     **{"activation": "tanh", "num_epochs": 1, "batch_size": 256},
 }
 """The network of the other tests with this simulator; short updates."""

@@ -1,13 +1,7 @@
 """Changes of a scenario played on logs that are drawn from its log and mined again."""
 
-import multiprocessing
-import os
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -22,6 +16,7 @@ from longstride.process.kernel.parameters import build_parameters
 from longstride.process.mining.delays.play_logged import as_logged_record, play_logged
 from longstride.process.mining.mine_scenario import mine_scenario
 from longstride.process.resamples.interval import Effect, LogError, bias_of_mining, effect_of, log_error
+from longstride.process.resamples.processes import results
 from longstride.process.resamples.simulated_log import simulated_log
 from longstride.process.scenario.classes import with_flows
 from longstride.process.scenario.routing import Routing, build_routing
@@ -101,7 +96,7 @@ def run_resamples(play: Callable[[int], T], count: int, processes: int, say: Say
         f"log: about {format_duration(max(each * (count - 1) / workers, 1.0))} (--resamples 0 leaves it out)."
     )
     said = time.monotonic()
-    for result in _results(play, range(1, count), workers):
+    for result in results(play, range(1, count), workers):
         found.append(result)
         if time.monotonic() - said >= _PROGRESS and len(found) < count:
             said = time.monotonic()
@@ -165,33 +160,3 @@ def mean_cycle_times(scenario: Scenario, seeds: Sequence[int], routing: Routing 
         done, began = state.completion_time[: state.arrived], state.arrival_time[: state.arrived]
         means.append(float((np.where(done >= 0.0, done, state.time) - began).mean()) if len(done) else 0.0)
     return np.array(means)
-
-
-def _results(play: Callable[[int], T], numbers: Sequence[int], workers: int) -> Iterator[T]:
-    """Yield the results of some numbers; several workers are processes, as threads would share Python's lock."""
-    if workers == 1:
-        yield from map(play, numbers)
-        return
-    context = multiprocessing.get_context("spawn")  # a forked process would hold locks of threads that it lacks
-    pool, done = ProcessPoolExecutor(workers, context, _end_with_parent), 0
-    try:
-        for result in pool.map(play, numbers):
-            yield result
-            done += 1
-    except BrokenProcessPool:  # one that was killed, or that a script without a guard of its main part cannot start
-        yield from map(play, numbers[done:])
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _end_with_parent() -> None:
-    """Leave Ctrl-C to the process that started this one, and end when that ends, in whatever way."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-
-    def wait() -> None:
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
