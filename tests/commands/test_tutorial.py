@@ -113,7 +113,7 @@ def test_the_levels_are_those_of_the_text(folder):
     exec(CODE, module)
     s, up_to, cost = module["best_levels"](module["Settings"](1))
     assert (s, up_to, round(cost, 2)) == (7, 20, 14.05)
-    assert "`best_levels(Settings(1))` is `(7, 20, 14.05...)`" in TUTORIAL
+    assert "`best_levels(Settings(1))` returns `(7, 20, 14.05...)`" in TUTORIAL
     for level, other in ((s - 1, up_to), (s + 1, up_to), (s, up_to - 1), (s, up_to + 1)):
         assert long_run_cost(module["Settings"](1), level, other) > cost
     assert long_run_cost(module["Settings"](1), s, up_to) == pytest.approx(cost, abs=1e-6)

@@ -212,7 +212,9 @@ def test_a_fault_is_named_with_episode_and_step(fault, sentence):
 
 def test_an_info_that_is_none_is_named():
     collector, model = new_collector(WALK, {"fault": "info"}, 3)
-    with pytest.raises(SimulatorError, match="instance 0, step 0: reset returned the info None, which is no dict"):
+    with pytest.raises(
+        SimulatorError, match="instance 0, step 0: reset returned the info None, which is not a dictionary"
+    ):
         collected(collector, model)
 
 

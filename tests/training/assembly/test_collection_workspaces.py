@@ -3,12 +3,13 @@
 from types import SimpleNamespace
 
 import pytest
+
+pytest.importorskip("pydantic")
+
 from helpers.random_rollouts import random_model
 from helpers.setups import set_up
 from helpers.transformer_models import transformer_spec
 from oracles.toy_simulators import Shop
-
-pytest.importorskip("pydantic")
 
 from longstride.config import Config
 from longstride.hardware.planning.choices import room_for_samples

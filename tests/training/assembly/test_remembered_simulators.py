@@ -2,6 +2,10 @@
 
 import json
 
+import pytest
+
+pytest.importorskip("pydantic")
+
 from longstride.simulators.source_files import SOURCE_SHA256
 from longstride.training.assembly import simulator_trust
 from longstride.training.assembly.simulator_trust import STATE, remember_simulator
