@@ -186,9 +186,8 @@ class Trainer:
         try:
             if count:
                 params = params_to_play(self.collector, self._actor)
-                arguments = self.collector, before, params, self.iteration, count
                 limits = run.episode_time_limit, run.directory, self.checkpoints.begun
-                trajectories, seconds = collect_guarded(*arguments, *limits)
+                trajectories, seconds = collect_guarded(self.collector, before, params, self.iteration, count, *limits)
         except PolicyNotFiniteError as error:
             problem = str(error)
         return trajectories, summary_of(trajectories, seconds, problem, self.collector.terminated)
