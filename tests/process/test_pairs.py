@@ -1,11 +1,13 @@
 """What a policy for any number of people reads of the process: the feasible pairs, in no order, and a summary."""
 
+import math
 from functools import cache
 
 import numpy as np
 import pytest
 import torch
 from helpers.listed import pointer_model
+from numba import njit
 from oracles.process_play import office
 from oracles.slow_pointer import SlowPointer
 
@@ -186,3 +188,9 @@ def test_a_person_more_changes_no_parameter():
     assert models[0].layout == models[1].layout
     assert specs[0].action_space != specs[1].action_space
     assert torch.equal(models[0].flat, models[1].flat)
+
+
+def test_logarithms_of_counts_have_the_bits_that_compiled_code_computes():
+    p, compiled = simulators()[0].parameters, njit(lambda count: math.log1p(count))
+    for count in (*range(300), 10**6):
+        assert figures.log1p_of(p, count) == compiled(count)

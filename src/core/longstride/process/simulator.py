@@ -148,6 +148,7 @@ class ProcessSimulator(Simulator):
         """
         p = parameters
         pairs, resources, activities = len(p.pair_mean), len(state.finish), len(state.queue_length)
+        now, unit = state.time, p.service_unit
         observation[:pairs] = 0.0
         k = pairs + resources
         busy_pair, available, started, means = state.busy_pair, state.available, state.started, p.pair_mean
@@ -157,7 +158,7 @@ class ProcessSimulator(Simulator):
             observation[k + r] = 0.0
             if pair >= 0:
                 observation[pair] = 1.0
-                elapsed = state.time - started[r]
+                elapsed = now - started[r]
                 observation[k + r] = elapsed / (elapsed + means[pair])
         k += resources
         lengths, heads, enabled = state.queue_length, state.queue_head, state.slot_enabled
@@ -165,11 +166,11 @@ class ProcessSimulator(Simulator):
             length = lengths[a]
             observation[k + a] = observation[k + activities + a] = 0.0
             if length > 0:  # a logarithm of 1 costs as much as any other
-                age = (state.time - enabled[heads[a]]) / p.service_unit
-                observation[k + a], observation[k + activities + a] = math.log1p(length), math.log1p(age)
+                age = (now - enabled[heads[a]]) / unit
+                observation[k + a], observation[k + activities + a] = figures.log1p_of(p, length), math.log1p(age)
             observation[k + 2 * activities + a] = length
         k += 3 * activities
-        observation[k] = math.log1p(state.open - state.resting)
+        observation[k] = figures.log1p_of(p, state.open - state.resting)
         k += 1
         observation[k] = state.open - state.resting
         k += 1

@@ -81,9 +81,11 @@ def _build_read_observation(observe: Function) -> Function:
         size = len(guarded) - _GUARD_SIZE
         guarded[:size] = 0.0
         observe(state, parameters, guarded[:size])
-        for i in range(size, size + _GUARD_SIZE):
-            if guarded[i] != _GUARD:
-                return OBSERVATION_TOO_LONG
+        intact = True
+        for i in range(_GUARD_SIZE):  # no early exit, so that the compiler can take all at once
+            intact &= guarded[size + i] == _GUARD
+        if not intact:
+            return OBSERVATION_TOO_LONG
         for i in range(size):
             observation[i] = guarded[i]
         return OK if all_finite(observation) else OBSERVATION_NOT_FINITE
@@ -100,9 +102,11 @@ def _build_read_choices(
         mask[:] = True
         action_mask(state, parameters, mask)
         if any_features:
-            features[:] = 0.0
+            flat = features.reshape(features.size)
+            for i in range(len(flat)):
+                flat[i] = 0.0
             action_features(state, parameters, mask, features)
-            if not all_finite(features.reshape(features.size)):
+            if not all_finite(flat):
                 return FEATURE_NOT_FINITE
         return OK if allows_a_choice(mask) else EMPTY_MASK
 

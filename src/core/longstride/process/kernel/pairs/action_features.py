@@ -47,9 +47,9 @@ def action_features(state, p, mask, features):  # type: ignore[no-untyped-def]
                 if relief < 0.0:
                     relief = time_to_serve(state, p, a)
                     behind = branches_behind(state, p, a)
-                slack = math.log(max(relief, 1e-300) / p.pair_price[pair])
-                features[pair, 0] = min(max(slack, -3.0), 3.0)
-                features[pair, 1] = waits if p.second_feature == OLDEST else min(features[pair, 0], np.float32(0.0))
+                slack = np.float32(min(max(math.log(max(relief, 1e-300) / p.pair_price[pair]), -3.0), 3.0))
+                features[pair, 0] = slack
+                features[pair, 1] = waits if p.second_feature == OLDEST else min(slack, np.float32(0.0))
                 if p.second_feature == LONGEST:
                     features[pair, 1] = 0.0 if comes_before(state, p, first, a) else 1.0
                 if p.second_feature == URGENCY:

@@ -4,7 +4,10 @@ They are fields of the parameters' record, in addition to :class:`longstride.pro
 depends on the order of people or activities.
 """
 
+import math
+
 import numpy as np
+from numba import njit
 
 from longstride.process.kernel.aims.arrays import due_share, typical_times
 from longstride.process.kernel.pairs import batches
@@ -31,6 +34,9 @@ SIZE = 20
 _OLDEST, _NEVER = 30.0, -100.0
 """Weights of the logarithm of a case's age, and of postpone, in priors that never postpone."""
 
+_COUNTS = 256
+"""Numbers of cases or tasks, from 0 on, whose logarithms are kept."""
+
 
 def pair_figures(p: Parameters, routing: Routing, on_duty: float = 1.0) -> dict[str, np.ndarray]:
     """Return further fields of the parameters: P pairs, A activities, R resources; times in units of ``service_unit``.
@@ -40,8 +46,9 @@ def pair_figures(p: Parameters, routing: Routing, on_duty: float = 1.0) -> dict[
     ``due_share`` and ``tardy_share`` float64, see :func:`longstride.process.kernel.aims.arrays.due_share`;
     ``activity_share`` float64[A], the mean service time over the number of able people; ``able`` float64[A], that
     number; ``skills`` float64[R], the number of pairs of each resource; ``people`` float64, R; ``resource_pairs``
-    int64[P], the pairs by resource, those of resource r from ``resource_first[r]`` on; and ``pair_enough`` float64[P],
-    :func:`longstride.process.kernel.pairs.batches.enough_tasks`, for people on duty a share of the time.
+    int64[P], the pairs by resource, those of resource r from ``resource_first[r]`` on; ``pair_enough`` float64[P],
+    :func:`longstride.process.kernel.pairs.batches.enough_tasks`, for people on duty a share of the time; and ``log1p``
+    float64[256], the logarithms of :func:`log1p_of`.
     """
     slower, own, ahead = fixed_figures(p, routing)
     counts = np.bincount(p.pair_activity, minlength=len(p.activity_pairs) - 1)
@@ -58,7 +65,14 @@ def pair_figures(p: Parameters, routing: Routing, on_duty: float = 1.0) -> dict[
         "people": np.asarray(float(len(p.on_duty_at_start))),
         "resource_pairs": np.argsort(p.pair_resource, kind="stable").astype(np.int64),
         "pair_enough": batches.enough_tasks(p, routing, on_duty),
+        "log1p": np.array([math.log1p(count) for count in range(_COUNTS)]),
     }
+
+
+@njit(nogil=True)
+def log1p_of(p, count):  # type: ignore[no-untyped-def]
+    """Return log(1 + count) of an int64 >= 0, float64."""
+    return p.log1p[count] if count < len(p.log1p) else math.log1p(count)
 
 
 def initial_weights(prior: str = RULE, starts_batches: bool = False) -> np.ndarray:
