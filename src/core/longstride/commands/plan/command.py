@@ -19,7 +19,7 @@ from longstride.settings import Settings
 from longstride.text import Say, format_bytes, format_duration
 from longstride.training.assembly.plan import announce
 from longstride.training.assembly.presets import complete
-from longstride.training.assembly.run_settings import load_configured
+from longstride.training.assembly.run_settings import load_configured, with_unused
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.files import write_json
 from longstride.training.run_directory.ownership import mark_run_directory, require_replaceable, require_run_directory
@@ -47,7 +47,7 @@ def run_plan(settings: Settings, options: PlanOptions, console: Console, say: Sa
     if gpu is not None and config.device == "cpu":
         raise UserError("--gpu asks for a plan with a GPU, but DEVICE is cpu; leave one of the two out.")
     machine = machine_with(find_card(gpu), detect_machine()) if gpu is not None else detect_machine()
-    loaded = load_configured(config, say)
+    loaded = with_unused(load_configured(config, say), settings)
     setup = complete(settings, loaded)
     report = make_report(setup, machine)
     notes = [*loaded.notes, *setup.settings.notes]

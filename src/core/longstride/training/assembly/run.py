@@ -49,6 +49,7 @@ from longstride.training.assembly.run_settings import (
     resumes_of,
     train_command,
     values_of_a_run,
+    with_unused,
 )
 from longstride.training.assembly.setup import Setup
 from longstride.training.choice.choose import keep_choice
@@ -192,7 +193,7 @@ def build_run(
         UserError: the input, the run directory or the checkpoint is not right.
     """
     budget = budget_of(settings.config)  # loading and compiling count
-    given = loaded or load_configured(settings.config, say)
+    given = with_unused(loaded or load_configured(settings.config, say), settings)
     directory = ranks.from_first(lambda: run_directory_for(settings.config, resume, given))
     with ExitStack() as on_error, report_gpu_loss():
         inputs = *given.simulator.hooks.input_files, str(file or "")

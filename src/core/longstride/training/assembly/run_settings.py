@@ -1,10 +1,11 @@
 """Settings of a run: its simulator, those it was trained with, and the command that repeats them."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from longstride.config import LOG_LIMITS, Config, load_values
+from longstride.config import LOG_LIMITS, PROCESS_OPTIONS, Config, load_values
 from longstride.errors import UserError, this_command
 from longstride.escaping import shell_command, shell_word
 from longstride.setting_flags import flags_of
@@ -32,6 +33,21 @@ def load_configured(config: Config, say: Say | None = None) -> LoadedSimulator:
         UserError: there is none, or it cannot be built.
     """
     return load_simulator(config.simulator, config.options_of_simulator, say).with_objective(config.objective)
+
+
+def with_unused(loaded: LoadedSimulator, settings: Settings) -> LoadedSimulator:
+    """Return a simulator that says which settings of a file it has no use for, because only processes have them.
+
+    Raises:
+        UserError: a flag gave one of them.
+    """
+    if loaded.simulator.hooks.own_settings:
+        return loaded
+    for name in filter(settings.is_flag, PROCESS_OPTIONS):
+        raise UserError(f"{name.upper()} is for processes, and {loaded.source['simulator']} is none; leave it out.")
+    chosen = [name.upper() for name in PROCESS_OPTIONS if settings.is_chosen(name)]
+    line = f"Settings that only a process has, not used: {', '.join(chosen)}."
+    return replace(loaded, remarks=[*loaded.remarks, line]) if chosen else loaded
 
 
 def train_command(settings: Settings, directory: Path, file: Path | None, processes: int = 1) -> str:
