@@ -70,7 +70,7 @@ def test_what_has_started_and_not_ended(tmp_path):
     assert [(case.case, case.since) for case in state.cases] == [("a", 8.0), ("b", 8.5), ("d", 10.5), ("e", 11.0)]
     assert state.on_shift == ["ann", "bob"]
     assert notes[0] == (
-        "1 case: the next task is inferred from the scenario's flow; for 1 the likeliest is used (70% sure or more)."
+        "1 case: the next task is inferred from the scenario's flow; for 1 the most likely is used (70% sure or more)."
     )
     assert notes[1].startswith("1 case: assumed to be over")
     assert notes[2] == "1 waiting task: the log has no time of the case, so the wait begins now."

@@ -162,13 +162,13 @@ def test_an_export_draws_if_an_evaluation_has_shown_draws_to_be_better(name, tmp
     run = save_run(tmp_path / "run", model_of(name), {"simulator": "gone:Gone"}, {"simulator": "gone:Gone"})
     monkeypatch.setattr(command, "play_compiled", play_torch)
     assert export(run) == 0
-    assert "Take the likeliest actions: no evaluation has shown draws to be better" in capsys.readouterr().out
+    assert "Take the most likely actions: no evaluation has shown draws to be better" in capsys.readouterr().out
     assert "#define POLICY_DRAWS 0 " in (run / "export" / "policy.h").read_text()
     keep_acting(RunDirectory(run), True, {}, params)
     assert export(run) == 0
     sentence = "Draw the actions: an evaluation has shown draws to be better for this policy"
     out = " ".join(capsys.readouterr().out.split())
-    assert sentence in out and "policy.onnx returns the likeliest action alone; the program in README.md draws" in out
+    assert sentence in out and "policy.onnx returns the most likely action alone; the program in README.md draws" in out
     assert "#define POLICY_DRAWS 1 " in (run / "export" / "policy.h").read_text()
     assert sentence in (run / "export" / "README.md").read_text()
     assert json.loads((run / "export" / "policy.json").read_text())["acting"].startswith(sentence)

@@ -175,7 +175,7 @@ def test_the_budget_buys_states_and_steps(states, budget, asked):
 def test_the_sentence_says_what_was_lost():
     sentence = excursions_sentence(Excursions(64, 8, 300, -2_400.0, 309.2, 120.0))
     assert sentence == (
-        "It draws its actions: from 8 of 64 rarely visited states, its likeliest ones have a return of 309 ± 120 less "
-        "in 300 steps, as if stuck."
+        "It draws its actions: from 8 of 64 rarely visited states, its most likely ones have a return of 309 ± 120 "
+        "less in 300 steps, as if stuck."
     )
     assert excursions_sentence(Excursions(64, 8, 300, -2_400.0, 90.0, 120.0)) == excursions_sentence(None) == ""

@@ -52,8 +52,8 @@ def indifferent():
 @pytest.mark.parametrize(
     ("simulator", "word", "sentence"),
     [
-        (Alternate(), "better", "Drawing its actions is better than taking the likeliest ones: 25"),
-        (Same(), "worse", "Drawing its actions is worse than taking the likeliest ones: 2"),
+        (Alternate(), "better", "Drawing its actions is better than taking the most likely ones: 25"),
+        (Same(), "worse", "Drawing its actions is worse than taking the most likely ones: 2"),
     ],
 )
 def test_the_better_way_is_found_and_kept_for_this_policy_alone(simulator, word, sentence, tmp_path):
@@ -77,7 +77,7 @@ def alternate():
 def test_a_run_says_so_and_its_policy_draws(tmp_path, alternate, monkeypatch, capsys):
     monkeypatch.setattr("longstride.commands.train.command.SHORT_RUN", 0.0)
     assert main(["train", *alternate, "--run-directory", str(tmp_path / "run")]) == 0
-    assert "Drawing its actions is better than taking the likeliest ones" in " ".join(capsys.readouterr().out.split())
+    assert "Drawing its actions is better than taking the most likely ones" in " ".join(capsys.readouterr().out.split())
     assert load_policy(tmp_path / "run").draws is True
 
 
@@ -86,7 +86,7 @@ def test_evaluate_decides_how_the_loaded_policy_acts(tmp_path, alternate, capsys
     assert main(["train", *alternate, "--run-directory", str(run)]) == 0
     assert load_policy(run).draws is False
     assert main(["evaluate", "--checkpoint", str(run), "--evaluation-episodes", "8", "--no-report"]) == 0
-    assert "Drawing its actions is better than taking the likeliest ones" in capsys.readouterr().out
+    assert "Drawing its actions is better than taking the most likely ones" in capsys.readouterr().out
     policy = load_policy(run)
     assert policy.draws is True
     assert {policy.act(np.zeros(1, np.float32)) for _ in range(50)} == {0, 1}

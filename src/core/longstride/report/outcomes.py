@@ -34,8 +34,8 @@ def evaluation_section(run: RunData, command: str) -> Section:
         rows.append([Cell(name, bold=row.best), *shown])
     caption = (
         f"{cells.title}. Every policy meets the same random streams, so differences are taken episode by episode "
-        "(paired, Student's t). The best mean is bold. trained takes the likeliest action, trained_sampled draws one, "
-        "untrained is the policy that training began with."
+        "(paired, Student's t). The best mean is bold. trained takes the most likely action, trained_sampled draws "
+        "one, untrained is the policy that training began with."
     )
     blocks: list[Block] = [Table("Policies on the same episodes", ["policy", *cells.headers], rows, caption)]
     blocks += [Text(run.evaluation.messages[:5], "warning")] if run.evaluation.messages else []

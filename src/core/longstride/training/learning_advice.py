@@ -158,7 +158,7 @@ def _blind(last: Sequence[dict[str, Any]]) -> Sign | None:
         if max(changed) > _FEW_CHANGES:
             return None
         measured = (
-            f"the likeliest action stays the same for {1 - changed[-1]:.0%} of the observations if others replace them"
+            f"the most likely action stays the same for {1 - changed[-1]:.0%} of observations if others replace them"
         )
         return Sign("observations ignored", measured, remedy)
     effects = _values(last, "observation_effect")

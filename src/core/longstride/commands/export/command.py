@@ -152,7 +152,7 @@ def _write(exported: _Exported, formats: Sequence[str], say: Say) -> None:
 
 def _say_how_to_act(exported: _Exported, say: Say) -> None:
     """Say whether draws are better, and which form gives the likeliest action alone."""
-    only = f" {ONNX} returns the likeliest action alone; the program in {README} draws from its other output."
+    only = f" {ONNX} returns the most likely action alone; the program in {README} draws from its other output."
     drawn = exported.contract["draws"] and ONNX in exported.folder.written
     say(exported.contract["acting"] + (only if drawn else ""))
 

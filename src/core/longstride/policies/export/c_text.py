@@ -55,7 +55,7 @@ NAMES
 int policy_step(const float *observation, const unsigned char *mask, const float *features, float *state,
                 float *outputs);
 
-/* One step that ends with the likeliest action: POLICY_ACTION_SIZE values. The rest is as above. */
+/* One step that ends with the most likely action: POLICY_ACTION_SIZE values. The rest is as above. */
 int policy_act(const float *observation, const unsigned char *mask, const float *features, float *state,
                KIND *action);
 

@@ -79,9 +79,9 @@ def acting_words(draws: bool) -> str:
     """Return the sentence about the better way to act."""
     if draws:
         return (
-            "Draw the actions: an evaluation has shown draws to be better for this policy than the likeliest actions."
+            "Draw the actions: an evaluation has shown draws to be better for this policy than the most likely actions."
         )
-    return "Take the likeliest actions: no evaluation has shown draws to be better for this policy."
+    return "Take the most likely actions: no evaluation has shown draws to be better for this policy."
 
 
 def deviations(spec: PolicySpec, params: np.ndarray) -> np.ndarray:
@@ -136,7 +136,7 @@ def _outputs(spec: PolicySpec, labels: Labels) -> list[dict[str, Any]]:
         shape = [] if isinstance(space, Discrete) else [len(space.choices)]
         meaning = f"unnormalised log-probabilities of all values; {FORBIDDEN:g} where forbidden"
         found = [
-            _array("action", "int64", shape, "the likeliest allowed value of each choice (greedy)"),
+            _array("action", "int64", shape, "the most likely allowed value of each choice (greedy)"),
             _array("logits", "float32", [space.outputs], meaning, **_labelled(labels.action)),
         ]
     if spec.state_size:

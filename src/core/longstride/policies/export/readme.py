@@ -53,7 +53,7 @@ def _meaning(spec: PolicySpec, contract: dict[str, Any]) -> str:
     sampled = contract["distribution"]["formula"]
     lines += [
         "",
-        f"{contract['acting']} `action` is the likeliest one. A draw is made like this:",
+        f"{contract['acting']} `action` is the most likely one. A draw is made like this:",
         "",
         f"    {sampled}",
     ]

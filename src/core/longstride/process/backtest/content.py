@@ -14,7 +14,7 @@ _NAMES = {
     **{"work": "share of work", "people": "share of waiting for people", "external": "share of external delays"},
     "throughput": "number of cases that end a week",
 }
-HEADERS = ["figure", "predicted", "95 % interval", "actual", "held"]
+HEADERS = ["figure", "predicted", "95 % interval", "actual", "covered"]
 
 _FEW_POINTS = 10.0
 """Points of per cent by which a predicted change may be off before it counts as wrong."""

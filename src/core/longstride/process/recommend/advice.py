@@ -34,7 +34,7 @@ class Advice:
         heuristics: heuristic -> person, activity and case that it would choose, or None for nothing.
         unit: unit of the times; empty if the scenario has none.
         memory: memory to pass with the next state, for a policy with memory; otherwise empty.
-        drawn: whether the action was drawn with its probability; otherwise it is the likeliest one.
+        drawn: whether the action was drawn with its probability; otherwise it is the most likely one.
     """
 
     action: int

@@ -228,7 +228,7 @@ class _Builder:
         notes = []
         if self._sure:
             unsure = [p for p in self._sure if p < _CERTAIN]
-            how = f"; for {len(unsure):,} the likeliest is used ({min(unsure):.0%} sure or more)" if unsure else ""
+            how = f"; for {len(unsure):,} the most likely is used ({min(unsure):.0%} sure or more)" if unsure else ""
             notes.append(
                 f"{counted(len(self._sure), 'case')}: the next task is inferred from the scenario's flow{how}."
             )

@@ -76,8 +76,8 @@ def excursions_sentence(found: Excursions | None) -> str:
     if found is None or not found.draws_are_better:
         return ""
     return (
-        f"It draws its actions: from {found.suspects} of {found.states} rarely visited states, its likeliest ones have "
-        f"a return of {with_margin(found.gain, found.margin)} less in {found.steps} steps, as if stuck."
+        f"It draws its actions: from {found.suspects} of {found.states} rarely visited states, its most likely ones "
+        f"have a return of {with_margin(found.gain, found.margin)} less in {found.steps} steps, as if stuck."
     )
 
 

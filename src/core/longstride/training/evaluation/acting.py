@@ -40,8 +40,8 @@ def acting_sentence(verdict: Verdict | None) -> str:
     if verdict is None or verdict.word == "no difference shown":
         return ""
     if verdict.word == "better":
-        return f"Drawing its actions is better than taking the likeliest ones: {verdict.means()} ({verdict.long})."
-    return f"Drawing its actions is worse than taking the likeliest ones: {verdict.means()} ({verdict.long})."
+        return f"Drawing its actions is better than taking the most likely ones: {verdict.means()} ({verdict.long})."
+    return f"Drawing its actions is worse than taking the most likely ones: {verdict.means()} ({verdict.long})."
 
 
 def keep_verdict(directory: RunDirectory, verdict: Verdict | None, params: np.ndarray) -> None:

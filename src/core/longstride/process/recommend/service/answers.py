@@ -54,7 +54,7 @@ class Answer(BaseModel):
     heuristics: dict[str, Choice | None] = Field(description="what each heuristic would choose")
     time_unit: str = Field(description="unit of the times; empty if the scenario has none")
     action: int = Field(description="number of the chosen action of the simulator, -1 if there was nothing to decide")
-    drawn: bool = Field(description="whether the action was drawn with its probability, not the likeliest one")
+    drawn: bool = Field(description="whether the action was drawn with its probability, not the most likely one")
     memory: str = Field(description="to be given with the next state, if it is not empty")
     policy_sha256: str = Field(description="digest of the policy's parameters")
     version: str = Field(description="version of Longstride")
