@@ -15,7 +15,7 @@ from longstride.learning.step_costs.fusion import fused
 from longstride.learning.step_costs.line import Line
 from longstride.learning.step_costs.samples import Sizes, new_samples, rows_of, sizes_for
 from longstride.learning.steps.clipped_adam import ClippedAdam
-from longstride.learning.steps.interface import UpdateSettings
+from longstride.learning.steps.interface import UpdateSettings, report_columns
 from longstride.learning.steps.torch_step import TorchStepper
 from longstride.policies.batched_forward import build_step
 from longstride.policies.card_spec import card_spec
@@ -86,6 +86,7 @@ def _gradient(spec: PolicySpec, sizes: Sizes, half: bool, checkpointing: bool, o
     outside = (*counter.operations[:begin], *counter.operations[end:])
     if stepper.has_slopes:  # which torch's compiler is not given
         stepper.use_loss(None)
+        stepper.microbatch_gradient(rollout, indices, weights)  # makes what is kept
         with _counter(spec, sizes, half) as counter, torch.enable_grad():
             stepper.microbatch_gradient(rollout, indices, weights)
     return GradientCosts(Costs(total(counter.operations), _peaks(counter.alive)), total(outside).plus(compiled))
@@ -105,7 +106,8 @@ def count_step(spec: PolicySpec, half: bool) -> StepCosts:
     sizes = sizes_for(spec, spec.chunk)
     stepper = _stepper(spec, sizes, half, False, on_card=True)
     found, other = (
-        (torch.zeros_like(stepper.model.flat), torch.zeros(1 + len(_PPO.terms), device=sizes.device)) for _ in range(2)
+        (torch.zeros_like(stepper.model.flat), torch.zeros(len(report_columns(_PPO)), device=sizes.device))
+        for _ in range(2)
     )
     with _counter(spec, sizes, half) as counter:
         stepper.added(found, other)

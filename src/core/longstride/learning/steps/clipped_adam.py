@@ -28,6 +28,7 @@ class ClippedAdam:
             zeros = torch.zeros((), device=flat.device), torch.zeros_like(flat), torch.zeros_like(flat)
             self._optimizers[name].state[flat] = dict(zip(STATE, (t.detach() for t in zeros), strict=True))
         self._pieces = {name: self._split(name) for name in parts}
+        self._one = torch.ones((), device=next(iter(parts.values())).device)
 
     def _split(self, name: str) -> tuple[list[Tensor], ...]:
         """Return pieces of a part's parameters and of its two moments."""
@@ -55,29 +56,31 @@ class ClippedAdam:
             flat.grad = None
 
     @torch.no_grad()
-    def step(self, gradients: Mapping[str, Tensor], loss: Tensor, scaler: torch.amp.GradScaler) -> Tensor:
+    def step(
+        self, gradients: Mapping[str, Tensor], loss: Tensor, scaler: torch.amp.GradScaler, skipped: Tensor
+    ) -> None:
         """Step with the gradients of the parts, float32 and scaled by the scaler; they are clipped in place.
+
+        ``skipped``, a float32 scalar that is 0, becomes 1 where gradient or loss is not finite and nothing is changed.
 
         The host never waits to learn whether: the optimiser's kernel reads ``found_inf`` where it runs, as it does for
         a gradient scaler (torch/amp/grad_scaler.py), and leaves parameters and state alone where that is 1. It also
         divides the gradient by ``grad_scale``, which is what clips. A norm is finite only if all that it sums up is.
-
-        Returns:
-            float32 scalar, 1 where gradient or loss was not finite and nothing was changed.
         """
         for name, flat in self._parts.items():
             flat.grad = gradients[name]
             scaler.unscale_(self._optimizers[name])
-        norms = torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients.values()])
+        norms = loss.new_empty(len(gradients))
+        for gradient, norm in zip(gradients.values(), norms, strict=True):
+            torch.linalg.vector_norm(gradient, out=norm)
         divisors = ((norms + 1e-6) / self._max_norm).clamp(min=1.0)  # as torch's clip_grad_norm_
-        total, counts = norms.sum() + loss, [self.state(name)["step"] for name in gradients]
-        skipped = (total - total != 0.0).float()  # 0 only of what is finite, in three launches
+        counts = [self.state(name)["step"] for name in gradients]
+        torch._amp_foreach_non_finite_check_and_unscale_([norms, loss], skipped, self._one)  # one launch; unscales by 1
         torch._foreach_add_(counts, 1)
         for (name, gradient), divisor in zip(gradients.items(), divisors.unbind(), strict=True):
             self._step(name, gradient, divisor, skipped)
         torch._foreach_sub_(counts, [skipped] * len(counts))
         scaler.update()
-        return skipped
 
     def _step(self, name: str, gradient: Tensor, divisor: Tensor, skipped: Tensor) -> None:
         """Take the step of a part as torch.optim.Adam does, which would take it in one piece."""

@@ -26,15 +26,15 @@ class Activation(NamedTuple):
     """A layer's product with an activation, and the derivative by the product from the one by the activated outputs."""
 
     product: Callable[[Tensor, Tensor, Tensor], Tensor]  # of bias, inputs, weight
-    slopes: Callable[[Tensor, Tensor], Tensor]  # of derivatives and outputs
+    slopes: Callable[..., Tensor]  # of derivatives and outputs, in the number format of ``grad_input``
 
 
 def _tanh_product(bias: Tensor, x: Tensor, weight: Tensor) -> Tensor:
     return torch.addmm(bias, x, weight).tanh_()
 
 
-def _relu_slopes(slopes: Tensor, outputs: Tensor) -> Tensor:
-    return torch.ops.aten.threshold_backward(slopes, outputs, 0.0)  # type: ignore[no-any-return]
+def _relu_slopes(slopes: Tensor, outputs: Tensor, grad_input: Tensor) -> Tensor:
+    return torch.ops.aten.threshold_backward(slopes, outputs, 0.0, grad_input=grad_input)  # type: ignore[no-any-return]
 
 
 ACTIVATIONS = {
@@ -91,7 +91,7 @@ def backward(
             torch.mm(ones[slopes.dtype], slopes, out=bias_place.unsqueeze(0))
         if number:
             outputs = done.hidden if number == len(layers) - 1 else inputs
-            slopes = activation.slopes(torch.mm(slopes, weight.T).to(outputs.dtype), outputs)
+            slopes = activation.slopes(torch.mm(slopes, weight.T), outputs, grad_input=torch.empty_like(outputs))
 
 
 class SideStream:
@@ -124,6 +124,7 @@ class MlpGradient:
     def __init__(self, model: ActorCritic, parts: Sequence[str]) -> None:
         self._model, self._activation = model, ACTIVATIONS[model.spec.activation]
         (self._first, *self._others), self._beside = parts, SideStream(model.flat.device)
+        self._ones: dict[tuple[int, torch.dtype], Tensor] = {}
 
     @torch.no_grad()
     def gradient(
@@ -154,7 +155,7 @@ class MlpGradient:
             *slopes, by_features = slopes
             self._model.layout.view(flat, FEATURE_WEIGHTS).copy_(by_features)
         by_outputs = dict(zip(passes, (each.view(rows, -1) for each in slopes), strict=True))
-        ones = {kind: hidden.new_ones(1, rows, dtype=kind) for kind in {flat.dtype, hidden.dtype}}
+        ones = {kind: self._ones_of(rows, kind) for kind in {flat.dtype, hidden.dtype}}
 
         def back(part: str) -> None:
             places = self._model.layers(part, self._places(part, flat, hidden))
@@ -165,6 +166,13 @@ class MlpGradient:
 
         self._both(back)
         return flat, loss
+
+    def _ones_of(self, rows: int, dtype: torch.dtype) -> Tensor:
+        """Return float[1, rows] of ones; they are made for few sizes and kept, as captured steps read them."""
+        key = 1 << (rows - 1).bit_length(), dtype
+        if key not in self._ones:
+            self._ones[key] = torch.ones(1, key[0], dtype=dtype, device=self._model.flat.device)
+        return self._ones[key][:, :rows]
 
     def _both(self, work: Callable[[str], T]) -> dict[str, T]:
         """Return what a function returns for each network."""

@@ -16,7 +16,7 @@ from longstride.learning.distributed.ranks import ALONE, Ranks
 from longstride.learning.oom_recovery import OomRetry
 from longstride.learning.schedule import Coefficients
 from longstride.learning.steps.clipped_adam import ClippedAdam
-from longstride.learning.steps.interface import RATIO_ERROR, TOTAL, UpdateSettings
+from longstride.learning.steps.interface import RATIO_ERROR, SKIPPED, TOTAL, UpdateSettings, report_columns
 from longstride.learning.steps.loss_slopes import one_choice
 from longstride.learning.steps.loss_slopes.choose import Kernels, kernels_on
 from longstride.learning.steps.loss_slopes.one_choice import StepLoss
@@ -56,7 +56,7 @@ class TorchStepper:
         self.optimizer = new_optimizer(held, settings.adam, settings.max_grad_norm)
         self.memory = OomRetry(settings.microbatch, self.device, settings.threads)
         self._scalars = {name: self._scalar(number) for name, number in algorithm.coefficients._asdict().items()}
-        self._columns = (TOTAL, *algorithm.terms)
+        self._columns, self._zero = report_columns(algorithm), self._scalar(0.0)
         self._is_maximum = torch.tensor([name == RATIO_ERROR for name in self._columns], device=self.device)
         self._other_loss: LossFunction | None = None
         self._kernels = Kernels()
@@ -156,7 +156,7 @@ class TorchStepper:
         return self.apply(*self.gradients(rollout, indices, weights))
 
     def gradients(self, rollout: Samples, indices: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the gradient of a minibatch and float32[1 + terms], its total loss and loss terms.
+        """Return the gradient of a minibatch and its report, in which nothing is skipped yet.
 
         The gradient, scaled in FP16, is float32 in the layout of the model; places without a parameter,
         and room for the exchange between ranks at the end, hold any number.
@@ -219,17 +219,18 @@ class TorchStepper:
         return flat, self._figures_of(loss)
 
     def _figures_of(self, loss: StepLoss) -> Tensor:
-        """Return float32[1 + terms], the total loss and its terms."""
-        return torch.stack([figure.detach() for figure in (loss.total, *loss.terms)])
+        """Return the report of a microbatch, float32[columns]: the total loss, its terms, and 0."""
+        return torch.stack([*(figure.detach() for figure in (loss.total, *loss.terms)), self._zero])
 
     def apply(self, gradient: Tensor, report: Tensor) -> Tensor:
-        """Clip the gradient and step; return the report with 1 where the step was skipped."""
+        """Clip the gradient and step; return the report, in which a step that is skipped is so now."""
         parts = {part: gradient[where] for part, where in self._slices.items()}
         if self.ranks.size > 1:
             end = max(where.stop for where in self._slices.values())
             report = add_minibatch(self.ranks, gradient, end, report, self._is_maximum)
-        skipped = self.optimizer.step(parts, report[self._columns.index(TOTAL)], self.scaler)
-        return torch.cat([report, skipped.reshape(1)])
+        loss, skipped = (report[self._columns.index(name)] for name in (TOTAL, SKIPPED))
+        self.optimizer.step(parts, loss, self.scaler, skipped)
+        return report
 
     def loss(self, samples: Samples, weights: Tensor, tensors: Mapping[str, Tensor] | None = None) -> Loss:
         """Return the loss of some samples with weights float32[B], by the model's parameters or those given."""

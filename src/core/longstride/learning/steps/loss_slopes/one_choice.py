@@ -24,6 +24,10 @@ from longstride.policies.spec import PolicySpec
 from longstride.simulators.spaces import Discrete
 
 
+_READ = "actions", "log_probs", "masks", "features", "advantages", "returns"
+"""Columns of the samples that the loss reads."""
+
+
 class StepLoss(NamedTuple):
     """A loss, its terms, and outputs of the networks with the derivatives of the loss by them; none for autograd."""
 
@@ -112,8 +116,7 @@ def figures_of(
     """Return the figures of samples, operation by operation; arguments are those of :func:`loss_with_slopes`."""
     clip_range, by_entropy, by_value = coefficients
     if rows is not None:
-        none = samples.advantages.unsqueeze(1)[:, :0]
-        samples = samples._replace(observations=none, values=none).at(rows)
+        samples = samples._replace(**{name: getattr(samples, name).index_select(0, rows) for name in _READ})
     if feature_weights is not None:  # as a product of matrices with few columns it is slow on a GPU
         logits = logits + (samples.features * feature_weights).sum(dim=-1)
     actions = samples.actions.unsqueeze(-1)
