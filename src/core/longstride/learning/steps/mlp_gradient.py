@@ -145,15 +145,17 @@ class MlpGradient:
         passes = self._both(lambda part: forward(layers[part], inputs[layers[part][0][0].dtype], self._activation))
         outputs, *values = (each.outputs for each in passes.values())
         rows, of_rows = len(outputs), values[0].squeeze(-1) if values else outputs.new_empty(0)
-        loss = loss_of(outputs, of_rows, feature_weights=read.leaves.get(FEATURE_WEIGHTS))
+        flat, described = read.new_flat(room), read.leaves.get(FEATURE_WEIGHTS)
+        place = None if described is None else self._model.layout.view(flat, FEATURE_WEIGHTS)
+        loss = loss_of(outputs, of_rows, feature_weights=described, by_features=place)
         del outputs, values, of_rows
         slopes: Any = scaler.scale(loss.slopes)
         loss = loss._replace(outputs=(), slopes=())
-        flat = read.new_flat(room)
         hidden = flat if read.dtype == flat.dtype else read.new_flat(0, read.dtype)
-        if FEATURE_WEIGHTS in read.leaves:
-            *slopes, by_features = slopes
-            self._model.layout.view(flat, FEATURE_WEIGHTS).copy_(by_features)
+        if place is not None:
+            *slopes, scaled = slopes
+            if scaler.is_enabled():
+                place.copy_(scaled)
         by_outputs = dict(zip(passes, (each.view(rows, -1) for each in slopes), strict=True))
         ones = {kind: self._ones_of(rows, kind) for kind in {flat.dtype, hidden.dtype}}
 

@@ -35,7 +35,7 @@ class TorchStepper:
 
     A step reads nothing that changes but tensors at fixed addresses, and the host reads none of them, so that
     :mod:`longstride.learning.steps.cuda_graph` can capture it. ``zeros`` are the coefficients of the loss that are 0,
-    as numbers that a captured step holds.
+    as numbers that a captured step holds. ``kernels`` are what loss and gather compute with.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class TorchStepper:
         self._columns, self._zero = report_columns(algorithm), self._scalar(0.0)
         self._is_maximum = torch.tensor([name == RATIO_ERROR for name in self._columns], device=self.device)
         self._other_loss: LossFunction | None = None
-        self._kernels = Kernels()
+        self.kernels = Kernels()
         self.has_slopes = model.on_card and one_choice.fits(model.spec, algorithm)
         by_hand = self.has_slopes and model.has_plain_layers and not settings.checkpointing
         self._by_hand = MlpGradient(model, parts) if by_hand else None
@@ -73,7 +73,7 @@ class TorchStepper:
         """Compile kernels of a step where there are some; return a sentence if they do not work."""
         if not self.has_slopes:
             return ""
-        self._kernels, problem = kernels_on(self.device)
+        self.kernels, problem = kernels_on(self.device)
         return problem
 
     def use_precision(self, precision: Precision) -> None:
@@ -187,7 +187,7 @@ class TorchStepper:
         if self._by_hand is None or self._other_loss is not None:
             loss = self.loss_of(rollout, indices, weights)
             return self.report_of(loss, self.gradients_of(loss))
-        gather = partial(self._kernels.gather, rollout.observations, indices)
+        gather = partial(self.kernels.gather, rollout.observations, indices)
         loss_of = partial(self._slopes_of, rollout, weights, rows=indices)
         room = room_for(self.ranks, len(self._columns))
         flat, loss = self._by_hand.gradient(self._read, gather, loss_of, self.scaler, room)
@@ -220,6 +220,8 @@ class TorchStepper:
 
     def _figures_of(self, loss: StepLoss) -> Tensor:
         """Return the report of a microbatch, float32[columns]: the total loss, its terms, and 0."""
+        if loss.report is not None:
+            return loss.report
         return torch.stack([*(figure.detach() for figure in (loss.total, *loss.terms)), self._zero])
 
     def apply(self, gradient: Tensor, report: Tensor) -> Tensor:
@@ -229,7 +231,7 @@ class TorchStepper:
             end = max(where.stop for where in self._slices.values())
             report = add_minibatch(self.ranks, gradient, end, report, self._is_maximum)
         loss, skipped = (report[self._columns.index(name)] for name in (TOTAL, SKIPPED))
-        self.optimizer.step(parts, loss, self.scaler, skipped)
+        self.optimizer.step(parts, loss, self.scaler, skipped, self.kernels.adam)
         return report
 
     def loss(self, samples: Samples, weights: Tensor, tensors: Mapping[str, Tensor] | None = None) -> Loss:
@@ -248,7 +250,7 @@ class TorchStepper:
     def _slopes_of(self, samples: Samples, weights: Tensor, logits: Tensor, values: Tensor, **others: Any) -> StepLoss:
         """Return the same for such outputs; the others are further arguments of the function."""
         return one_choice.loss_with_slopes(
-            logits, values, samples, weights, self._coefficients, self._kernels.figures, **others
+            logits, values, samples, weights, self._coefficients, self.kernels.figures, **others
         )
 
     def _outputs(self, samples: Samples, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
