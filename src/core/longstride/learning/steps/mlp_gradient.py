@@ -25,12 +25,12 @@ Layer = tuple[Tensor, Tensor]
 class Activation(NamedTuple):
     """A layer's product with an activation, and the derivative by the product from the one by the activated outputs."""
 
-    product: Callable[[Tensor, Tensor, Tensor], Tensor]  # of bias, inputs, weight
+    product: Callable[..., Tensor]  # of bias, inputs, weight, into ``out``
     slopes: Callable[..., Tensor]  # of derivatives and outputs, in the number format of ``grad_input``
 
 
-def _tanh_product(bias: Tensor, x: Tensor, weight: Tensor) -> Tensor:
-    return torch.addmm(bias, x, weight).tanh_()
+def _tanh_product(bias: Tensor, x: Tensor, weight: Tensor, out: Tensor) -> Tensor:
+    return torch.addmm(bias, x, weight, out=out).tanh_()
 
 
 def _relu_slopes(slopes: Tensor, outputs: Tensor, grad_input: Tensor) -> Tensor:
@@ -48,24 +48,28 @@ class Pass(NamedTuple):
 
     Attributes:
         inputs: float[B, inputs] of each layer, in the number format of its weights.
-        hidden: float[B, units], the activated outputs of the last hidden layer, in its format.
+        hidden: float[B, units], the activated outputs of each hidden layer, in their format; one tensor for all if they
+            are equally wide. The backward pass writes the derivatives by them in their place.
         outputs: float32[B, outputs].
     """
 
     inputs: list[Tensor]
-    hidden: Tensor
+    hidden: Sequence[Tensor] | Tensor
     outputs: Tensor
 
 
 def forward(layers: Sequence[Layer], x: Tensor, activation: Activation) -> Pass:
     """Return the forward pass of a network from float[B, O], in the number format of the first layer's weights."""
     inputs = [x]
-    *hidden, (weight, bias) = layers
-    for each in hidden:
-        x = activation.product(each[1], x, each[0])
+    *below, (weight, bias) = layers
+    widths, rows = [len(each[1]) for each in below], len(x)
+    same = len(set(widths)) == 1
+    hidden = x.new_empty(len(below), rows, widths[0]) if same else [x.new_empty(rows, width) for width in widths]
+    for each, place in zip(below, hidden, strict=True):
+        x = activation.product(each[1], x, each[0], out=place)
         inputs.append(x)
     inputs[-1] = x.to(weight.dtype)
-    return Pass(inputs, x, torch.addmm(bias, inputs[-1], weight))
+    return Pass(inputs, hidden, torch.addmm(bias, inputs[-1], weight))
 
 
 def backward(
@@ -75,11 +79,13 @@ def backward(
     places: Sequence[Layer],
     activation: Activation,
     ones: Mapping[torch.dtype, Tensor],
+    biases: Tensor | None = None,
 ) -> None:
     """Write the gradients of a network by its layers to their places, given those by its outputs.
 
     Places have the number formats of their layers. The inputs of the pass are given up one by one. ``ones`` are
-    float[1, B] in each format: gradients of biases are products with them, as a GPU adds up columns slowly.
+    float[1, B] in each format: gradients of biases are products with them, as a GPU adds up columns slowly. One product
+    computes those of all hidden layers, if ``biases``, float[hidden layers, 1, units], are their places.
     """
     for number in reversed(range(len(layers))):
         (weight, _), (place, bias_place) = layers[number], places[number]
@@ -87,11 +93,14 @@ def backward(
         torch.mm(inputs.T, slopes, out=place)
         if slopes.shape[1] == 1:
             torch.sum(slopes, 0, out=bias_place)
-        else:
+        elif biases is None or number == len(layers) - 1:
             torch.mm(ones[slopes.dtype], slopes, out=bias_place.unsqueeze(0))
         if number:
-            outputs = done.hidden if number == len(layers) - 1 else inputs
-            slopes = activation.slopes(torch.mm(slopes, weight.T), outputs, grad_input=torch.empty_like(outputs))
+            outputs = done.hidden[number - 1]
+            slopes = activation.slopes(torch.mm(slopes, weight.T), outputs, grad_input=outputs)
+    if biases is not None:
+        assert isinstance(done.hidden, Tensor)
+        torch.bmm(ones[slopes.dtype].expand(len(biases), 1, -1), done.hidden, out=biases)
 
 
 class SideStream:
@@ -161,7 +170,8 @@ class MlpGradient:
 
         def back(part: str) -> None:
             places = self._model.layers(part, self._places(part, flat, hidden))
-            backward(passes.pop(part), layers[part], by_outputs[part], places, self._activation, ones)
+            given = passes.pop(part), layers[part], by_outputs[part], places, self._activation, ones
+            backward(*given, self._biases(places, hidden))
             if hidden is not flat:
                 where = self._where_hidden(part)
                 flat[where].copy_(hidden[where])
@@ -194,6 +204,15 @@ class MlpGradient:
         """Return the places of a network's gradients by name."""
         layout, is_hidden = self._model.layout, self._model.is_hidden
         return {name: layout.view(hidden if is_hidden(name) else flat, name) for name in layout.names(part)}
+
+    @staticmethod
+    def _biases(places: Sequence[Layer], hidden: Tensor) -> Tensor | None:
+        """Return the places of the gradients of a network's hidden biases in a flat tensor as one, if they are that."""
+        biases = [bias for _, bias in places[:-1]]
+        if len(biases) < 2 or len({len(bias) for bias in biases}) > 1:
+            return None
+        begin, following = (bias.storage_offset() for bias in biases[:2])  # between two are a weight and a bias
+        return hidden.as_strided((len(biases), 1, len(biases[0])), (following - begin, len(biases[0]), 1), begin)
 
     def _where_hidden(self, part: str) -> slice:
         """Return where the hidden layers of a network lie, one after another."""
