@@ -7,8 +7,12 @@ Triton's kernels counts in place of the operations that it replaces. An operatio
 import argparse
 import sys
 from collections import Counter
+from pathlib import Path
 from types import FrameType
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src" / "core"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.executions import DESK_WITH_FEATURES
 from longstride.learning.step_costs.count import _counted, _minibatch, _stepper
