@@ -11,11 +11,13 @@ from longstride.learning.step_costs.work import step_work
 CASES = {"the guide's case": 31_000, "the loan desk's defaults": 1_024}
 """Samples of a minibatch."""
 
-WAYS: dict[str, tuple[Execution, bool]] = {
-    "autograd, rows as they are": ("eager", False),
-    "as on a GPU": ("eager", True),
-    "torch.compile": ("torch_compile", True),
+WAYS: dict[str, tuple[Execution, bool, bool]] = {  # whether on a card, whether with Triton
+    "autograd, rows as they are": ("eager", False, False),
+    "as on a GPU": ("eager", True, False),
+    "with Triton kernels, counted by replacement": ("eager", True, True),
+    "torch.compile": ("torch_compile", True, False),
 }
+"""Ways of a step. Triton needs a GPU: there, each of its kernels counts in place of the operations that it replaces."""
 
 CARDS = ("H200", "H100")
 
@@ -28,8 +30,10 @@ def measure(task: Task) -> Figures:
 
 
 def _row(case: str, precision: Precision, way: str) -> Figures:
-    samples, (execution, on_card) = CASES[case], WAYS[way]
-    work = step_work(DESK_WITH_FEATURES, precision != "fp32", samples, samples, execution, on_card=on_card)
+    samples, (execution, *how) = CASES[case], WAYS[way]
+    on_card, triton = how
+    half = precision != "fp32"
+    work = step_work(DESK_WITH_FEATURES, half, samples, samples, execution, on_card=on_card, triton=triton)
     return {
         **{"case": case, "samples": samples, "precision": precision, "way": way, "launches": work.launches},
         "products": round(sum(times for times, need in work.operations if need.flops or need.wide_flops)),

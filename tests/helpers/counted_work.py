@@ -12,6 +12,9 @@ VIEWS = {
 WRITTEN = {"_fused_adam_": (0, 2, 3), "_foreach_copy_": (0,)}
 """Arguments that operations without a result write."""
 
+RESULTS = {"out", "grad_input"}
+"""Names of arguments that are written and not read."""
+
 COPIES = {"copy_", "_foreach_copy_"}
 """Operations that write their first argument without reading it."""
 
@@ -34,7 +37,8 @@ class CountedWork(TorchDispatchMode):
         if name in VIEWS or "profiler" in str(func):
             return result
         self.launches += 1
-        arguments = args[1:] if name in COPIES else (args, {k: v for k, v in (kwargs or {}).items() if k != "out"})
+        read = {place: value for place, value in (kwargs or {}).items() if place not in RESULTS}
+        arguments = args[1:] if name in COPIES else (args, read)
         read = {id(x): x for x in tree_leaves(arguments) if isinstance(x, torch.Tensor)}.values()
         written = [x for x in tree_leaves(result) if isinstance(x, torch.Tensor)]
         written += [x for i in WRITTEN.get(name, ()) for x in args[i]]

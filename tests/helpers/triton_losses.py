@@ -11,6 +11,7 @@ os.environ["TRITON_INTERPRET"] = "1"
 import torch
 from helpers.choice_losses import ROWS, by_autograd, choice_samples, coefficients_of
 
+from longstride.learning.steps import triton_adam
 from longstride.learning.steps.loss_slopes import choose, one_choice, triton_choice, triton_gather
 
 
@@ -23,7 +24,9 @@ def deviation_in_a_rollout():
     places = torch.argsort(order)
     rollout = samples._replace(features=features).map(lambda column: column[order])
     given = rollout, weights, coefficients_of(torch.float32), triton_choice.figures_of, places, by
-    loss = one_choice.loss_with_slopes(logits, values, *given)
+    written = torch.full((2,), torch.nan)
+    loss = one_choice.loss_with_slopes(logits, values, *given, by_features=written)
+    assert loss.slopes[-1] is written
     wide, exact = by.double().requires_grad_(), coefficients_of(torch.float64)
     columns = {name: samples.columns[name].double() for name in ("log_probs", "advantages", "returns")}
     outputs = logits.double() + (features.double() * wide).sum(-1)
@@ -65,6 +68,8 @@ def main():
         torch.device("cpu"),
         [torch.float32],  # the interpreter rounds in its own way
     )
+    triton_adam._PROGRAMS = 4  # the interpreter takes one after another
+    found["steps"] = choose.difference_of_steps(triton_adam.step_of_all, torch.device("cpu"))
     print(json.dumps(found))
 
 

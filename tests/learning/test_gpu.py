@@ -270,3 +270,4 @@ def test_the_kernels_of_a_step_compute_what_torch_does(card):
     assert problem == ""
     assert kernels.figures.__module__.endswith("triton_choice")
     assert kernels.gather.__module__.endswith("triton_gather")
+    assert kernels.adam.__module__.endswith("triton_adam")

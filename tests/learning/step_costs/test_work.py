@@ -11,6 +11,7 @@ from longstride.hardware.planning.gpu_catalog import find_card
 from longstride.hardware.planning.roofline import binding, seconds
 from longstride.learning.step_costs.columns import column_bytes
 from longstride.learning.step_costs.count import count_gradient
+from longstride.learning.step_costs.counter import OperationCounter, total
 from longstride.learning.step_costs.work import step_work, update_work
 from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 
@@ -51,6 +52,18 @@ def test_the_work_of_a_step_is_what_is_counted(name, precision, parts, checkpoin
     products = 6 * batch * 64 * 5 if shape.action_features else 0  # of action features, not predicted
     assert flops.get_total_flops() - products <= predicted.flops + predicted.wide_flops + products
     assert predicted.flops + predicted.wide_flops <= flops.get_total_flops()
+
+
+def test_kernels_read_what_was_there_and_write_what_stays():
+    """Three operations in two launches: neither of what lies between them is read or written."""
+    x, weights = torch.ones(101, 4), torch.ones(4)
+    counter = OperationCounter({101: 1.0}, half=False)
+    with counter:
+        sums = counter.in_kernels(lambda x: ((x + 1.0) * weights).sum(dim=1), 2)(x)
+        torch.neg(sums)
+    costs = total(counter.operations)
+    assert costs.launches == 2 + 1
+    assert costs.sums.traffic == (4 * (4 + 1) + 4 * 2, 4 * 4)
 
 
 @pytest.mark.parametrize("parts", [1, 4])

@@ -14,7 +14,9 @@ from helpers.specs import mlp_spec
 from helpers.toy_runs import toy_algorithm, toy_stepper
 from learning.step_costs.test_work import SHAPES
 
+from longstride.learning import steps as package_of_steps
 from longstride.learning.algorithms.ppo import LossTerms, PolicyTerms, Ppo
+from longstride.learning.step_costs.work import step_work
 from longstride.learning.steps import loss_slopes
 from longstride.learning.steps.loss_slopes import choose
 from longstride.learning.steps.loss_slopes.one_choice import figures_of, fits, loss_with_slopes
@@ -58,6 +60,7 @@ def test_the_kernel_computes_the_same_in_tritons_interpreter():
     assert all(found[case] < 2e-5 for case in ("ppo", "no entropy", "grpo", "in a rollout")), found
     assert found["nan stays"]
     assert found["rows of a matrix"] == 0.0
+    assert found["steps"] < 2e-6, "torch's steps are compared with float64 in test_clipped_adam.py"
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
@@ -87,17 +90,32 @@ def test_other_losses_are_left_to_autograd():
     assert not toy_stepper(ActorCritic(spec)).has_slopes, "the CPU's steps stay as they are"
 
 
-def with_kernels(monkeypatch, figures, rows=choose.gather):
+@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed: it comes with torch for CUDA")
+def test_a_step_launches_as_many_of_tritons_kernels_and_torchs_operations_as_counted():
+    """Interpreted kernels are launches, too; the interpreter rounds to BF16 in its own way."""
+    found = loads(in_a_process("-m", "helpers.triton_steps"))
+    for precision, largest in (("fp32", 1e-6), ("bf16", 2e-2)):
+        counted = step_work(SHAPES["desk"], precision != "fp32", 64, 64, triton=True).launches
+        assert found[precision]["launches"] == counted
+        assert len(found[precision]["kernels"]) == sum(choose.LAUNCHES.values())
+        assert found[precision]["difference"] < largest
+
+
+def with_kernels(monkeypatch, figures, rows=choose.gather, steps=choose.step_of_all):
     """Say that this torch is one for CUDA, and that Triton's kernels are some functions; return what a GPU runs."""
     monkeypatch.setattr(torch.version, "cuda", "13.0")
-    for name in ("difference", "difference_of_rows"):
+    for name in ("difference", "difference_of_rows", "difference_of_steps"):
         compare = getattr(choose, name)
         monkeypatch.setattr(choose, name, lambda kernel, device, compare=compare: compare(kernel, CPU))
-    for name, functions in (("triton_choice", {"figures_of": figures}), ("triton_gather", {"gather": rows})):
-        module = ModuleType(f"longstride.learning.steps.loss_slopes.{name}")
+    for package, name, functions in (
+        (loss_slopes, "triton_choice", {"figures_of": figures}),
+        (loss_slopes, "triton_gather", {"gather": rows}),
+        (package_of_steps, "triton_adam", {"step_of_all": steps}),
+    ):
+        module = ModuleType(f"{package.__name__}.{name}")
         module.__dict__.update(functions)
         monkeypatch.setitem(sys.modules, module.__name__, module)
-        monkeypatch.setattr(loss_slopes, name, module, raising=False)
+        monkeypatch.setattr(package, name, module, raising=False)
     return choose.kernels_on(torch.device("cuda"))
 
 
@@ -107,7 +125,7 @@ def same(*arguments):
 
 
 def test_kernels_that_compute_the_same_are_used(monkeypatch):
-    assert with_kernels(monkeypatch, same) == (choose.Kernels(same, choose.gather), "")
+    assert with_kernels(monkeypatch, same) == (choose.Kernels(same), "")
     assert choose.kernels_on(CPU) == (choose.Kernels(), "")
 
 
@@ -127,15 +145,23 @@ def other_rows(source, places, dtype):
     return 1.01 * choose.gather(source, places, dtype)
 
 
+def other_steps(parts, gradients, *others):
+    """Step with other gradients."""
+    choose.step_of_all(parts, [1.01 * gradient for gradient in gradients], *others)
+
+
 @pytest.mark.parametrize(
-    ("kernels", "why"),
+    ("kernels", "name", "why"),
     [
-        ((wrong,), "they differ by 0.01 from torch"),
-        ((failing,), "no such instruction"),
-        ((same, other_rows), "they differ by 0.0"),
+        ((wrong,), "figures", "it differs by 0.01 from torch"),
+        ((failing,), "figures", "no such instruction"),
+        ((same, other_rows), "gather", "it differs by 0.0"),
+        ((same, choose.gather, other_steps), "adam", "it differs by"),
+        ((same, choose.gather, failing), "adam", "no such instruction"),
     ],
 )
-def test_kernels_that_compute_something_else_or_fail_are_not(kernels, why, monkeypatch):
-    computes, sentence = with_kernels(monkeypatch, *kernels)
-    assert computes == choose.Kernels()
-    assert sentence.startswith(f"The Triton kernels of a step are not used: {why}")
+def test_a_kernel_that_computes_something_else_or_fails_is_not(kernels, name, why, monkeypatch):
+    chosen, sentence = with_kernels(monkeypatch, *kernels)
+    expected = choose.Kernels(*kernels)._replace(**{name: getattr(choose.Kernels(), name)})
+    assert chosen == expected, "the others are used"
+    assert sentence.startswith(f"The Triton kernel {name} is not used: {why}")

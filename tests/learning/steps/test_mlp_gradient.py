@@ -7,7 +7,7 @@ import torch
 from helpers.real_steps import prepared_step
 from learning.step_costs.test_work import SHAPES
 
-from longstride.learning.steps.mlp_gradient import ACTIVATIONS, backward, forward
+from longstride.learning.steps.mlp_gradient import ACTIVATIONS, MlpGradient, backward, forward
 
 ROWS = 19
 
@@ -54,6 +54,24 @@ def test_gradients_are_those_of_autograd(widths, activation):
     found = [tensor for layer in places for tensor in layer]
     for place, gradient in zip(found, expected, strict=True):
         assert gradient.abs().max() > 1e-3
+        torch.testing.assert_close(place, gradient, rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_one_product_computes_the_gradients_of_all_hidden_biases(activation):
+    """Their places lie one after another, as far apart as a weight and a bias are large."""
+    layers = network((7, 8, 8, 8, 3), torch.float64)
+    x, slopes = torch.randn(ROWS, 7).double(), torch.randn(ROWS, 3).double()
+    _, expected = by_autograd(layers, x, slopes, activation)
+    sizes = [tensor.numel() for layer in layers for tensor in layer]
+    flat = torch.full((sum(sizes),), torch.nan, dtype=torch.float64)
+    pieces = [piece.view(e.shape) for piece, e in zip(flat.split(sizes), expected, strict=True)]
+    places = [*zip(pieces[::2], pieces[1::2], strict=True)]
+    biases = MlpGradient._biases(places, flat)
+    assert biases is not None and biases.shape == (3, 1, 8)
+    done = forward(layers, x, ACTIVATIONS[activation])
+    backward(done, layers, slopes, places, ACTIVATIONS[activation], ones_of(torch.float64), biases)
+    for place, gradient in zip(pieces, expected, strict=True):
         torch.testing.assert_close(place, gradient, rtol=1e-10, atol=1e-13)
 
 

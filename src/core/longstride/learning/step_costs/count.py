@@ -15,7 +15,8 @@ from longstride.learning.step_costs.fusion import fused
 from longstride.learning.step_costs.line import Line
 from longstride.learning.step_costs.samples import Sizes, new_samples, rows_of, sizes_for
 from longstride.learning.steps.clipped_adam import ClippedAdam
-from longstride.learning.steps.interface import UpdateSettings
+from longstride.learning.steps.interface import UpdateSettings, report_columns
+from longstride.learning.steps.loss_slopes.choose import LAUNCHES, Kernels
 from longstride.learning.steps.torch_step import TorchStepper
 from longstride.policies.batched_forward import build_step
 from longstride.policies.card_spec import card_spec
@@ -47,15 +48,18 @@ class GradientCosts(NamedTuple):
 
 
 @cache
-def count_gradient(spec: PolicySpec, half: bool, checkpointing: bool, on_card: bool = False) -> GradientCosts:
+def count_gradient(
+    spec: PolicySpec, half: bool, checkpointing: bool, on_card: bool = False, triton: bool = False
+) -> GradientCosts:
     """Return the costs of a microbatch's gradient, in half precision or not, as a GPU computes it or a CPU.
 
-    With ``checkpointing`` the backward pass computes activations again.
+    With ``checkpointing`` the backward pass computes activations again; with ``triton`` kernels replace the operations
+    of torch for which there are some.
     """
     spec = card_spec(spec) if on_card else spec
 
     def counted(steps: int) -> GradientCosts:
-        return _gradient(spec, sizes_for(spec, steps), half, checkpointing, on_card)
+        return _gradient(spec, sizes_for(spec, steps), half, checkpointing, on_card, triton)
 
     if not TORCH_FAMILIES[spec.family.name].loops:
         return counted(spec.chunk)
@@ -65,7 +69,9 @@ def count_gradient(spec: PolicySpec, half: bool, checkpointing: bool, on_card: b
     return GradientCosts(eager, line.total(few.compiled, more.compiled))
 
 
-def _gradient(spec: PolicySpec, sizes: Sizes, half: bool, checkpointing: bool, on_card: bool = False) -> GradientCosts:
+def _gradient(
+    spec: PolicySpec, sizes: Sizes, half: bool, checkpointing: bool, on_card: bool = False, triton: bool = False
+) -> GradientCosts:
     """Return the same, counted with some samples."""
     stepper = _stepper(spec, sizes, half, checkpointing, _NoAdam, on_card)
     rollout, indices, weights = new_samples(spec, sizes), *_minibatch(sizes)
@@ -86,9 +92,17 @@ def _gradient(spec: PolicySpec, sizes: Sizes, half: bool, checkpointing: bool, o
     outside = (*counter.operations[:begin], *counter.operations[end:])
     if stepper.has_slopes:  # which torch's compiler is not given
         stepper.use_loss(None)
+        stepper.microbatch_gradient(rollout, indices, weights)  # makes what is kept
         with _counter(spec, sizes, half) as counter, torch.enable_grad():
+            stepper.kernels = _counted(counter) if triton else stepper.kernels
             stepper.microbatch_gradient(rollout, indices, weights)
     return GradientCosts(Costs(total(counter.operations), _peaks(counter.alive)), total(outside).plus(compiled))
+
+
+def _counted(counter: OperationCounter) -> Kernels:
+    """Return torch's operations, counted as the kernels that replace them."""
+    functions = Kernels()._asdict()
+    return Kernels(**{name: counter.in_kernels(functions[name], launches) for name, launches in LAUNCHES.items()})
 
 
 class StepCosts(NamedTuple):
@@ -99,15 +113,17 @@ class StepCosts(NamedTuple):
 
 
 @cache
-def count_step(spec: PolicySpec, half: bool) -> StepCosts:
+def count_step(spec: PolicySpec, half: bool, triton: bool = False) -> StepCosts:
     """Return the costs of a step on a GPU beside its gradients: copies of parameters, clipping, Adam, its report."""
     spec = card_spec(spec)
     sizes = sizes_for(spec, spec.chunk)
     stepper = _stepper(spec, sizes, half, False, on_card=True)
     found, other = (
-        (torch.zeros_like(stepper.model.flat), torch.zeros(1 + len(_PPO.terms), device=sizes.device)) for _ in range(2)
+        (torch.zeros_like(stepper.model.flat), torch.zeros(len(report_columns(_PPO)), device=sizes.device))
+        for _ in range(2)
     )
     with _counter(spec, sizes, half) as counter:
+        stepper.kernels = _counted(counter) if triton else stepper.kernels
         stepper.added(found, other)
         end = len(counter.operations)
         stepper.refresh()

@@ -1,7 +1,8 @@
 """Counts what torch operations compute, read, write and hold, on the CPU or on tensors without numbers."""
 
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -33,6 +34,10 @@ _FLOPS = {
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: sdpa_backward_flop,
 }
 """Torch's formulas for products of matrices; it does not list its attention on the CPU."""
+
+
+_RESULTS = {"out", "grad_input"}
+"""Names of arguments that operations write and do not read."""
 
 
 class Operation(NamedTuple):
@@ -95,7 +100,7 @@ class OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Run an operation and count it."""
         packet, kwargs = func._overloadpacket, kwargs or {}
         name = packet.__name__
-        given = _tensors((args, [value for place, value in kwargs.items() if place != "out"]))
+        given = _tensors((args, [value for place, value in kwargs.items() if place not in _RESULTS]))
         for x in given:
             self._number(x)
         result = self._run(func, name, args, kwargs)
@@ -116,6 +121,28 @@ class OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         sizes = self._bytes(given), self._bytes(written)
         self.operations.append(Operation(flops, is_wide, name == "cat", *sizes))
         return result
+
+    def in_kernels(self, function: Callable[..., Any], launches: int) -> Callable[..., Any]:
+        """Return a function whose operations count as the launches of a kernel that stands for them.
+
+        The first launch reads what was there before it and writes what stays; the others add up a few numbers.
+        """
+
+        @wraps(function)
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            begin = len(self.operations)
+            result = function(*args, **kwargs)
+            replaced, reads, writes = self.operations[begin:], dict[int, Amount](), dict[int, Amount]()
+            for each in replaced:
+                reads |= {number: size for number, size in each.reads.items() if number not in writes}
+                writes |= each.writes
+            there = set(self._numbers.values())
+            kept = {number: size for number, size in writes.items() if number in there}
+            first = Operation(None, any(each.is_wide for each in replaced), False, reads, kept)
+            self.operations[begin:] = [first, *[Operation(None, False, False, {}, {})] * (launches - 1)]
+            return result
+
+        return counted
 
     def _run(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         """Return the result of an operation; two do not run without numbers."""

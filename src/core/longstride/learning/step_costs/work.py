@@ -24,18 +24,21 @@ def step_work(
     execution: Execution = "eager",
     checkpointing: bool = False,  # whether the backward pass computes activations again
     on_card: bool = True,  # whether in the shapes and with the loss of a GPU's steps; else as autograd steps on a CPU
+    triton: bool = False,  # whether Triton's kernels replace operations of torch
 ) -> Work:
     """Return the work of one minibatch."""
     parts, rows = -(-batch // microbatch), batch * spec.rows_per_sample
-    part, step = _part(spec, half, execution, checkpointing, on_card), count_step(spec, half)
+    part, step = _part(spec, half, execution, checkpointing, on_card, triton), count_step(spec, half, triton)
     operations = [*part.at(rows / parts, parts), *step.once.at(rows), *step.joining.at(rows, parts - 1)]
     count, captured = round(sum(times for times, _ in operations)), execution in CAPTURED
     return Work(operations, 1 if captured else count, 1, 0, count if captured else 0)
 
 
-def _part(spec: PolicySpec, half: bool, execution: Execution, checkpointing: bool, on_card: bool) -> Operations:
+def _part(
+    spec: PolicySpec, half: bool, execution: Execution, checkpointing: bool, on_card: bool, triton: bool
+) -> Operations:
     """Return the costs of a microbatch."""
-    costs = count_gradient(spec, half, checkpointing, on_card)
+    costs = count_gradient(spec, half, checkpointing, on_card, triton)
     return costs.compiled if execution in COMPILED_BY_TORCH else costs.eager.total
 
 

@@ -1,6 +1,8 @@
 """Adam on actor and critic as one flat tensor each: few launches on a GPU, however many layers there are."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -8,9 +10,36 @@ from torch import Tensor, nn
 STATE = ("step", "exp_avg", "exp_avg_sq")
 """Names of torch's Adam for its number of steps and the two moments."""
 
+BETAS = (0.9, 0.999)
+"""Those of torch's Adam."""
+
 _PIECES, _LEAST = 32, 2048
 """Pieces of a part on a GPU, and least values of one. Torch's kernel gives each tensor, up to 65,536 values, to one
 multiprocessor: the loan desk's two parts in one piece each took 104 us of a step's 974, on an H200, 2026-11-27."""
+
+
+class Part(NamedTuple):
+    """Tensors that a step changes in place, and what it reads.
+
+    Attributes:
+        flat: float32[n], parameters.
+        mean: float32[n], the first moment; ``square`` is the second one.
+        steps: float32 scalar, number of steps.
+        rate: float32 scalar, learning rate.
+        pieces: parameters and both moments in pieces.
+    """
+
+    flat: Tensor
+    mean: Tensor
+    square: Tensor
+    steps: Tensor
+    rate: Tensor
+    epsilon: float
+    pieces: tuple[list[Tensor], ...]
+
+
+Step = Callable[[Sequence[Part], Sequence[Tensor], Tensor, Tensor, float], None]
+"""A function like :func:`step_of_all`."""
 
 
 class ClippedAdam:
@@ -27,12 +56,14 @@ class ClippedAdam:
         for name, flat in self._parts.items():
             zeros = torch.zeros((), device=flat.device), torch.zeros_like(flat), torch.zeros_like(flat)
             self._optimizers[name].state[flat] = dict(zip(STATE, (t.detach() for t in zeros), strict=True))
-        self._pieces = {name: self._split(name) for name in parts}
+        self._held = {name: self._part(name) for name in parts}
 
-    def _split(self, name: str) -> tuple[list[Tensor], ...]:
-        """Return pieces of a part's parameters and of its two moments."""
-        flat, state = self._parts[name].detach(), self.state(name)
-        return tuple([*torch.split(each, _piece(flat))] for each in (flat, state["exp_avg"], state["exp_avg_sq"]))
+    def _part(self, name: str) -> Part:
+        """Return the tensors of a part."""
+        flat, (steps, *moments) = self._parts[name].detach(), self.state(name).values()
+        [group] = self._optimizers[name].param_groups
+        pieces = tuple([*torch.split(each, _piece(flat))] for each in (flat, *moments))
+        return Part(flat, moments[0], moments[1], steps, group["lr"], group["eps"], pieces)
 
     def state(self, part: str) -> dict[str, Tensor]:
         """Return the tensors of a part's optimiser by torch's names; steps change them in place."""
@@ -41,8 +72,8 @@ class ClippedAdam:
 
     def set_rates(self, rates: Mapping[str, float]) -> None:
         """Set the learning rate of each part, in place."""
-        for name, optimizer in self._optimizers.items():
-            optimizer.param_groups[0]["lr"].fill_(rates[name])
+        for name, part in self._held.items():
+            part.rate.fill_(rates[name])
 
     @property
     def gradient(self) -> Tensor:
@@ -55,46 +86,69 @@ class ClippedAdam:
             flat.grad = None
 
     @torch.no_grad()
-    def step(self, gradients: Mapping[str, Tensor], loss: Tensor, scaler: torch.amp.GradScaler) -> Tensor:
+    def step(
+        self,
+        gradients: Mapping[str, Tensor],
+        loss: Tensor,
+        scaler: torch.amp.GradScaler,
+        skipped: Tensor,
+        compute: Step | None = None,
+    ) -> None:
         """Step with the gradients of the parts, float32 and scaled by the scaler; they are clipped in place.
 
-        The host never waits to learn whether: the optimiser's kernel reads ``found_inf`` where it runs, as it does for
-        a gradient scaler (torch/amp/grad_scaler.py), and leaves parameters and state alone where that is 1. It also
-        divides the gradient by ``grad_scale``, which is what clips. A norm is finite only if all that it sums up is.
-
-        Returns:
-            float32 scalar, 1 where gradient or loss was not finite and nothing was changed.
+        ``skipped``, a float32 scalar that is 0, becomes 1 where gradient or loss is not finite and nothing is changed.
+        ``compute`` is another implementation of :func:`step_of_all`.
         """
         for name, flat in self._parts.items():
             flat.grad = gradients[name]
             scaler.unscale_(self._optimizers[name])
-        norms = torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients.values()])
-        divisors = ((norms + 1e-6) / self._max_norm).clamp(min=1.0)  # as torch's clip_grad_norm_
-        total, counts = norms.sum() + loss, [self.state(name)["step"] for name in gradients]
-        skipped = (total - total != 0.0).float()  # 0 only of what is finite, in three launches
-        torch._foreach_add_(counts, 1)
-        for (name, gradient), divisor in zip(gradients.items(), divisors.unbind(), strict=True):
-            self._step(name, gradient, divisor, skipped)
-        torch._foreach_sub_(counts, [skipped] * len(counts))
+        parts = [self._held[name] for name in gradients]
+        (compute or step_of_all)(parts, [*gradients.values()], loss, skipped, self._max_norm)
         scaler.update()
-        return skipped
 
-    def _step(self, name: str, gradient: Tensor, divisor: Tensor, skipped: Tensor) -> None:
-        """Take the step of a part as torch.optim.Adam does, which would take it in one piece."""
-        flats, means, squares = self._pieces[name]
-        [group], count = self._optimizers[name].param_groups, self.state(name)["step"]
-        torch._fused_adam_(
-            *(flats, [*torch.split(gradient, _piece(gradient))], means, squares, [], [count] * len(flats)),
-            lr=group["lr"],
-            beta1=group["betas"][0],
-            beta2=group["betas"][1],
-            weight_decay=0.0,
-            eps=group["eps"],
-            amsgrad=False,
-            maximize=False,
-            grad_scale=divisor,
-            found_inf=skipped,
-        )
+
+def step_of_all(
+    parts: Sequence[Part], gradients: Sequence[Tensor], loss: Tensor, skipped: Tensor, max_norm: float
+) -> None:
+    """Clip and step, operation by operation; see :meth:`ClippedAdam.step`.
+
+    The host never waits to learn whether: the optimiser's kernel reads ``found_inf`` where it runs, as it does for a
+    gradient scaler (torch/amp/grad_scaler.py), and leaves parameters and state alone where that is 1. It also divides
+    the gradient by ``grad_scale``, which is what clips. A norm is finite only if all that it sums up is.
+    """
+    norms = loss.new_empty(len(gradients))
+    for gradient, norm in zip(gradients, norms, strict=True):
+        torch.linalg.vector_norm(gradient, out=norm)
+    divisors = ((norms + 1e-6) / max_norm).clamp(min=1.0)  # as torch's clip_grad_norm_
+    counts = [part.steps for part in parts]
+    torch._amp_foreach_non_finite_check_and_unscale_([norms, loss], skipped, _one(loss.device))  # one launch
+    torch._foreach_add_(counts, 1)
+    for part, gradient, divisor in zip(parts, gradients, divisors.unbind(), strict=True):
+        _step(part, gradient, divisor, skipped)
+    torch._foreach_sub_(counts, [skipped] * len(counts))
+
+
+def _step(part: Part, gradient: Tensor, divisor: Tensor, skipped: Tensor) -> None:
+    """Take the step of a part as torch.optim.Adam does, which would take it in one piece."""
+    flats, means, squares = part.pieces
+    torch._fused_adam_(
+        *(flats, [*torch.split(gradient, _piece(gradient))], means, squares, [], [part.steps] * len(flats)),
+        lr=part.rate,
+        beta1=BETAS[0],
+        beta2=BETAS[1],
+        weight_decay=0.0,
+        eps=part.epsilon,
+        amsgrad=False,
+        maximize=False,
+        grad_scale=divisor,
+        found_inf=skipped,
+    )
+
+
+@cache
+def _one(device: torch.device) -> Tensor:
+    """Return 1, by which the check for numbers that are not finite multiplies them."""
+    return torch.tensor(1.0, device=device)
 
 
 def _piece(flat: Tensor) -> int:
@@ -106,5 +160,5 @@ def _piece(flat: Tensor) -> int:
 
 def _adam(flat: nn.Parameter, rate: float, epsilon: float) -> torch.optim.Adam:
     """Return Adam on a tensor, in one kernel, with a learning rate that a captured step reads."""
-    group = {"params": [flat], "lr": torch.full((), rate, device=flat.device), "eps": epsilon}
+    group = {"params": [flat], "lr": torch.full((), rate, device=flat.device), "eps": epsilon, "betas": BETAS}
     return torch.optim.Adam([group], fused=True, capturable=True)

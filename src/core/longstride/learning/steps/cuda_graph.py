@@ -115,7 +115,7 @@ class GraphBuffers(NamedTuple):
         indices, weights = (buffer.index_select(0, self.position)[0] for buffer in (self.indices, self.weights))
         report = stepper.step_without_retry(rollout, indices, weights)
         self.reports.index_copy_(0, self.position, report.unsqueeze(0))
-        self.position.add_(1).remainder_(len(self.reports))
+        self.position.add_(1)
 
 
 class GraphedEpochs:

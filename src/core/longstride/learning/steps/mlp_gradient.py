@@ -25,16 +25,16 @@ Layer = tuple[Tensor, Tensor]
 class Activation(NamedTuple):
     """A layer's product with an activation, and the derivative by the product from the one by the activated outputs."""
 
-    product: Callable[[Tensor, Tensor, Tensor], Tensor]  # of bias, inputs, weight
-    slopes: Callable[[Tensor, Tensor], Tensor]  # of derivatives and outputs
+    product: Callable[..., Tensor]  # of bias, inputs, weight, into ``out``
+    slopes: Callable[..., Tensor]  # of derivatives and outputs, in the number format of ``grad_input``
 
 
-def _tanh_product(bias: Tensor, x: Tensor, weight: Tensor) -> Tensor:
-    return torch.addmm(bias, x, weight).tanh_()
+def _tanh_product(bias: Tensor, x: Tensor, weight: Tensor, out: Tensor) -> Tensor:
+    return torch.addmm(bias, x, weight, out=out).tanh_()
 
 
-def _relu_slopes(slopes: Tensor, outputs: Tensor) -> Tensor:
-    return torch.ops.aten.threshold_backward(slopes, outputs, 0.0)  # type: ignore[no-any-return]
+def _relu_slopes(slopes: Tensor, outputs: Tensor, grad_input: Tensor) -> Tensor:
+    return torch.ops.aten.threshold_backward(slopes, outputs, 0.0, grad_input=grad_input)  # type: ignore[no-any-return]
 
 
 ACTIVATIONS = {
@@ -48,24 +48,28 @@ class Pass(NamedTuple):
 
     Attributes:
         inputs: float[B, inputs] of each layer, in the number format of its weights.
-        hidden: float[B, units], the activated outputs of the last hidden layer, in its format.
+        hidden: float[B, units], the activated outputs of each hidden layer, in their format; one tensor for all if they
+            are equally wide. The backward pass writes the derivatives by them in their place.
         outputs: float32[B, outputs].
     """
 
     inputs: list[Tensor]
-    hidden: Tensor
+    hidden: Sequence[Tensor] | Tensor
     outputs: Tensor
 
 
 def forward(layers: Sequence[Layer], x: Tensor, activation: Activation) -> Pass:
     """Return the forward pass of a network from float[B, O], in the number format of the first layer's weights."""
     inputs = [x]
-    *hidden, (weight, bias) = layers
-    for each in hidden:
-        x = activation.product(each[1], x, each[0])
+    *below, (weight, bias) = layers
+    widths, rows = [len(each[1]) for each in below], len(x)
+    same = len(set(widths)) == 1
+    hidden = x.new_empty(len(below), rows, widths[0]) if same else [x.new_empty(rows, width) for width in widths]
+    for each, place in zip(below, hidden, strict=True):
+        x = activation.product(each[1], x, each[0], out=place)
         inputs.append(x)
     inputs[-1] = x.to(weight.dtype)
-    return Pass(inputs, x, torch.addmm(bias, inputs[-1], weight))
+    return Pass(inputs, hidden, torch.addmm(bias, inputs[-1], weight))
 
 
 def backward(
@@ -75,11 +79,13 @@ def backward(
     places: Sequence[Layer],
     activation: Activation,
     ones: Mapping[torch.dtype, Tensor],
+    biases: Tensor | None = None,
 ) -> None:
     """Write the gradients of a network by its layers to their places, given those by its outputs.
 
     Places have the number formats of their layers. The inputs of the pass are given up one by one. ``ones`` are
-    float[1, B] in each format: gradients of biases are products with them, as a GPU adds up columns slowly.
+    float[1, B] in each format: gradients of biases are products with them, as a GPU adds up columns slowly. One product
+    computes those of all hidden layers, if ``biases``, float[hidden layers, 1, units], are their places.
     """
     for number in reversed(range(len(layers))):
         (weight, _), (place, bias_place) = layers[number], places[number]
@@ -87,11 +93,14 @@ def backward(
         torch.mm(inputs.T, slopes, out=place)
         if slopes.shape[1] == 1:
             torch.sum(slopes, 0, out=bias_place)
-        else:
+        elif biases is None or number == len(layers) - 1:
             torch.mm(ones[slopes.dtype], slopes, out=bias_place.unsqueeze(0))
         if number:
-            outputs = done.hidden if number == len(layers) - 1 else inputs
-            slopes = activation.slopes(torch.mm(slopes, weight.T).to(outputs.dtype), outputs)
+            outputs = done.hidden[number - 1]
+            slopes = activation.slopes(torch.mm(slopes, weight.T), outputs, grad_input=outputs)
+    if biases is not None:
+        assert isinstance(done.hidden, Tensor)
+        torch.bmm(ones[slopes.dtype].expand(len(biases), 1, -1), done.hidden, out=biases)
 
 
 class SideStream:
@@ -124,6 +133,7 @@ class MlpGradient:
     def __init__(self, model: ActorCritic, parts: Sequence[str]) -> None:
         self._model, self._activation = model, ACTIVATIONS[model.spec.activation]
         (self._first, *self._others), self._beside = parts, SideStream(model.flat.device)
+        self._ones: dict[tuple[int, torch.dtype], Tensor] = {}
 
     @torch.no_grad()
     def gradient(
@@ -144,27 +154,37 @@ class MlpGradient:
         passes = self._both(lambda part: forward(layers[part], inputs[layers[part][0][0].dtype], self._activation))
         outputs, *values = (each.outputs for each in passes.values())
         rows, of_rows = len(outputs), values[0].squeeze(-1) if values else outputs.new_empty(0)
-        loss = loss_of(outputs, of_rows, feature_weights=read.leaves.get(FEATURE_WEIGHTS))
+        flat, described = read.new_flat(room), read.leaves.get(FEATURE_WEIGHTS)
+        place = None if described is None else self._model.layout.view(flat, FEATURE_WEIGHTS)
+        loss = loss_of(outputs, of_rows, feature_weights=described, by_features=place)
         del outputs, values, of_rows
         slopes: Any = scaler.scale(loss.slopes)
         loss = loss._replace(outputs=(), slopes=())
-        flat = read.new_flat(room)
         hidden = flat if read.dtype == flat.dtype else read.new_flat(0, read.dtype)
-        if FEATURE_WEIGHTS in read.leaves:
-            *slopes, by_features = slopes
-            self._model.layout.view(flat, FEATURE_WEIGHTS).copy_(by_features)
+        if place is not None:
+            *slopes, scaled = slopes
+            if scaler.is_enabled():
+                place.copy_(scaled)
         by_outputs = dict(zip(passes, (each.view(rows, -1) for each in slopes), strict=True))
-        ones = {kind: hidden.new_ones(1, rows, dtype=kind) for kind in {flat.dtype, hidden.dtype}}
+        ones = {kind: self._ones_of(rows, kind) for kind in {flat.dtype, hidden.dtype}}
 
         def back(part: str) -> None:
             places = self._model.layers(part, self._places(part, flat, hidden))
-            backward(passes.pop(part), layers[part], by_outputs[part], places, self._activation, ones)
+            given = passes.pop(part), layers[part], by_outputs[part], places, self._activation, ones
+            backward(*given, self._biases(places, hidden))
             if hidden is not flat:
                 where = self._where_hidden(part)
                 flat[where].copy_(hidden[where])
 
         self._both(back)
         return flat, loss
+
+    def _ones_of(self, rows: int, dtype: torch.dtype) -> Tensor:
+        """Return float[1, rows] of ones; they are made for few sizes and kept, as captured steps read them."""
+        key = 1 << (rows - 1).bit_length(), dtype
+        if key not in self._ones:
+            self._ones[key] = torch.ones(1, key[0], dtype=dtype, device=self._model.flat.device)
+        return self._ones[key][:, :rows]
 
     def _both(self, work: Callable[[str], T]) -> dict[str, T]:
         """Return what a function returns for each network."""
@@ -184,6 +204,15 @@ class MlpGradient:
         """Return the places of a network's gradients by name."""
         layout, is_hidden = self._model.layout, self._model.is_hidden
         return {name: layout.view(hidden if is_hidden(name) else flat, name) for name in layout.names(part)}
+
+    @staticmethod
+    def _biases(places: Sequence[Layer], hidden: Tensor) -> Tensor | None:
+        """Return the places of the gradients of a network's hidden biases in a flat tensor as one, if they are that."""
+        biases = [bias for _, bias in places[:-1]]
+        if len(biases) < 2 or len({len(bias) for bias in biases}) > 1:
+            return None
+        begin, following = (bias.storage_offset() for bias in biases[:2])  # between two are a weight and a bias
+        return hidden.as_strided((len(biases), 1, len(biases[0])), (following - begin, len(biases[0]), 1), begin)
 
     def _where_hidden(self, part: str) -> slice:
         """Return where the hidden layers of a network lie, one after another."""

@@ -16,7 +16,7 @@ from longstride.learning.distributed.ranks import ALONE, Ranks
 from longstride.learning.oom_recovery import OomRetry
 from longstride.learning.schedule import Coefficients
 from longstride.learning.steps.clipped_adam import ClippedAdam
-from longstride.learning.steps.interface import RATIO_ERROR, TOTAL, UpdateSettings
+from longstride.learning.steps.interface import RATIO_ERROR, SKIPPED, TOTAL, UpdateSettings, report_columns
 from longstride.learning.steps.loss_slopes import one_choice
 from longstride.learning.steps.loss_slopes.choose import Kernels, kernels_on
 from longstride.learning.steps.loss_slopes.one_choice import StepLoss
@@ -35,7 +35,7 @@ class TorchStepper:
 
     A step reads nothing that changes but tensors at fixed addresses, and the host reads none of them, so that
     :mod:`longstride.learning.steps.cuda_graph` can capture it. ``zeros`` are the coefficients of the loss that are 0,
-    as numbers that a captured step holds.
+    as numbers that a captured step holds. ``kernels`` are what loss and gather compute with.
     """
 
     def __init__(
@@ -56,10 +56,10 @@ class TorchStepper:
         self.optimizer = new_optimizer(held, settings.adam, settings.max_grad_norm)
         self.memory = OomRetry(settings.microbatch, self.device, settings.threads)
         self._scalars = {name: self._scalar(number) for name, number in algorithm.coefficients._asdict().items()}
-        self._columns = (TOTAL, *algorithm.terms)
+        self._columns, self._zero = report_columns(algorithm), self._scalar(0.0)
         self._is_maximum = torch.tensor([name == RATIO_ERROR for name in self._columns], device=self.device)
         self._other_loss: LossFunction | None = None
-        self._kernels = Kernels()
+        self.kernels = Kernels()
         self.has_slopes = model.on_card and one_choice.fits(model.spec, algorithm)
         by_hand = self.has_slopes and model.has_plain_layers and not settings.checkpointing
         self._by_hand = MlpGradient(model, parts) if by_hand else None
@@ -73,7 +73,7 @@ class TorchStepper:
         """Compile kernels of a step where there are some; return a sentence if they do not work."""
         if not self.has_slopes:
             return ""
-        self._kernels, problem = kernels_on(self.device)
+        self.kernels, problem = kernels_on(self.device)
         return problem
 
     def use_precision(self, precision: Precision) -> None:
@@ -156,7 +156,7 @@ class TorchStepper:
         return self.apply(*self.gradients(rollout, indices, weights))
 
     def gradients(self, rollout: Samples, indices: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the gradient of a minibatch and float32[1 + terms], its total loss and loss terms.
+        """Return the gradient of a minibatch and its report, in which nothing is skipped yet.
 
         The gradient, scaled in FP16, is float32 in the layout of the model; places without a parameter,
         and room for the exchange between ranks at the end, hold any number.
@@ -187,7 +187,7 @@ class TorchStepper:
         if self._by_hand is None or self._other_loss is not None:
             loss = self.loss_of(rollout, indices, weights)
             return self.report_of(loss, self.gradients_of(loss))
-        gather = partial(self._kernels.gather, rollout.observations, indices)
+        gather = partial(self.kernels.gather, rollout.observations, indices)
         loss_of = partial(self._slopes_of, rollout, weights, rows=indices)
         room = room_for(self.ranks, len(self._columns))
         flat, loss = self._by_hand.gradient(self._read, gather, loss_of, self.scaler, room)
@@ -219,17 +219,20 @@ class TorchStepper:
         return flat, self._figures_of(loss)
 
     def _figures_of(self, loss: StepLoss) -> Tensor:
-        """Return float32[1 + terms], the total loss and its terms."""
-        return torch.stack([figure.detach() for figure in (loss.total, *loss.terms)])
+        """Return the report of a microbatch, float32[columns]: the total loss, its terms, and 0."""
+        if loss.report is not None:
+            return loss.report
+        return torch.stack([*(figure.detach() for figure in (loss.total, *loss.terms)), self._zero])
 
     def apply(self, gradient: Tensor, report: Tensor) -> Tensor:
-        """Clip the gradient and step; return the report with 1 where the step was skipped."""
+        """Clip the gradient and step; return the report, in which a step that is skipped is so now."""
         parts = {part: gradient[where] for part, where in self._slices.items()}
         if self.ranks.size > 1:
             end = max(where.stop for where in self._slices.values())
             report = add_minibatch(self.ranks, gradient, end, report, self._is_maximum)
-        skipped = self.optimizer.step(parts, report[self._columns.index(TOTAL)], self.scaler)
-        return torch.cat([report, skipped.reshape(1)])
+        loss, skipped = (report[self._columns.index(name)] for name in (TOTAL, SKIPPED))
+        self.optimizer.step(parts, loss, self.scaler, skipped, self.kernels.adam)
+        return report
 
     def loss(self, samples: Samples, weights: Tensor, tensors: Mapping[str, Tensor] | None = None) -> Loss:
         """Return the loss of some samples with weights float32[B], by the model's parameters or those given."""
@@ -247,7 +250,7 @@ class TorchStepper:
     def _slopes_of(self, samples: Samples, weights: Tensor, logits: Tensor, values: Tensor, **others: Any) -> StepLoss:
         """Return the same for such outputs; the others are further arguments of the function."""
         return one_choice.loss_with_slopes(
-            logits, values, samples, weights, self._coefficients, self._kernels.figures, **others
+            logits, values, samples, weights, self._coefficients, self.kernels.figures, **others
         )
 
     def _outputs(self, samples: Samples, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:

@@ -23,36 +23,42 @@ from longstride.policies.distributions import FORBIDDEN
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.spaces import Discrete
 
+_READ = "actions", "log_probs", "masks", "features", "advantages", "returns"
+"""Columns of the samples that the loss reads."""
+
 
 class StepLoss(NamedTuple):
-    """A loss, its terms, and outputs of the networks with the derivatives of the loss by them; none for autograd."""
+    """A loss, its terms, and outputs of the networks with the derivatives of the loss by them; none for autograd.
+
+    Where there are some, ``report`` has total and terms as a step reports them.
+    """
 
     total: Tensor
     terms: Any
     outputs: tuple[Tensor, ...] = ()
     slopes: tuple[Tensor, ...] = ()
+    report: Tensor | None = None
 
 
 class Figures(NamedTuple):
     """What is computed from the outputs for B samples.
 
     Attributes:
-        sums: float32[5], weighted sums: the surrogate objective, negative entropies, the estimate of the KL divergence,
-            clipped samples, squared errors of the critic.
-        ratio_error: float32 scalar, the largest deviation of a ratio from 1.
+        report: float32[columns], total loss, fields of ``PolicyTerms`` or (with a critic) of ``LossTerms``, and 0.
         by_logits: float32[B, n], derivatives of the total loss.
         by_values: float32[B]; float32[0] without a critic.
         by_features: float32[k], derivatives by the weights of the action features; float32[0] without them.
     """
 
-    sums: Tensor
-    ratio_error: Tensor
+    report: Tensor
     by_logits: Tensor
     by_values: Tensor
     by_features: Tensor
 
 
-Compute = Callable[[Tensor, Tensor, Samples, Tensor, PpoCoefficients, Tensor | None, Tensor | None], Figures]
+Compute = Callable[
+    [Tensor, Tensor, Samples, Tensor, PpoCoefficients, Tensor | None, Tensor | None, Tensor | None], Figures
+]
 """A function like :func:`figures_of`."""
 
 
@@ -71,6 +77,7 @@ def loss_with_slopes(
     compute: Compute | None = None,
     rows: Tensor | None = None,
     feature_weights: Tensor | None = None,
+    by_features: Tensor | None = None,
 ) -> StepLoss:
     """Return the loss of samples with weights float32[B], for logits float32[B, n] and values float32[B], or none.
 
@@ -84,20 +91,18 @@ def loss_with_slopes(
         rows: int64[B], the places of the samples in a rollout.
         feature_weights: float32[k], the weights of the action features, where the logits are without them; then the
             last of the slopes is the derivative by those.
+        by_features: float32[k], where that derivative is written, if it has a place.
     """
     with torch.no_grad():
         outputs = logits.detach(), values.detach()
         described = None if feature_weights is None else feature_weights.detach()
-        figures = (compute or figures_of)(*outputs, samples, weights, coefficients, rows, described)
-        sums = figures.sums * _signs(logits.device)[: len(figures.sums)]
-        policy_loss, entropy, approx_kl, clip_fraction, *value_loss = sums.unbind()
-        policy = PolicyTerms(policy_loss, entropy, approx_kl, clip_fraction, figures.ratio_error)
-        terms = LossTerms(value_loss=value_loss[0] if value_loss else 0.0, **policy._asdict())
-        total = total_loss(terms, coefficients)
-    by_features = () if feature_weights is None else (figures.by_features,)
-    if not value_loss:
-        return StepLoss(total, policy, (logits,), (figures.by_logits, *by_features))
-    return StepLoss(total, terms, (logits, values), (figures.by_logits, figures.by_values, *by_features))
+        figures = (compute or figures_of)(*outputs, samples, weights, coefficients, rows, described, by_features)
+        total, *terms, _ = figures.report.unbind()
+    slopes = () if feature_weights is None else (figures.by_features,)
+    if not len(values):
+        return StepLoss(total, PolicyTerms(*terms), (logits,), (figures.by_logits, *slopes), figures.report)
+    slopes = figures.by_logits, figures.by_values, *slopes
+    return StepLoss(total, LossTerms(*terms), (logits, values), slopes, figures.report)
 
 
 def figures_of(
@@ -108,12 +113,12 @@ def figures_of(
     coefficients: PpoCoefficients,
     rows: Tensor | None = None,
     feature_weights: Tensor | None = None,
+    by_features: Tensor | None = None,
 ) -> Figures:
     """Return the figures of samples, operation by operation; arguments are those of :func:`loss_with_slopes`."""
     clip_range, by_entropy, by_value = coefficients
     if rows is not None:
-        none = samples.advantages.unsqueeze(1)[:, :0]
-        samples = samples._replace(observations=none, values=none).at(rows)
+        samples = samples._replace(**{name: getattr(samples, name).index_select(0, rows) for name in _READ})
     if feature_weights is not None:  # as a product of matrices with few columns it is slow on a GPU
         logits = logits + (samples.features * feature_weights).sum(dim=-1)
     actions = samples.actions.unsqueeze(-1)
@@ -140,10 +145,10 @@ def figures_of(
         weighed = (weights * by_entropy).unsqueeze(-1)
         slopes = torch.addcmul(by_chosen, log_p - less_entropy.unsqueeze(-1), weighed)
     by_logits = (slopes * p).scatter_add_(-1, actions, by_chosen.neg())
-    by_features = logits.new_empty(0)
+    by_features = logits.new_empty(0) if by_features is None else by_features
     if feature_weights is not None:
-        by_features = (by_logits.unsqueeze(-1) * samples.features).sum(dim=(0, 1))
-    return Figures(sums, ratio_error, by_logits, by_values, by_features)
+        torch.sum(by_logits.unsqueeze(-1) * samples.features, dim=(0, 1), out=by_features)
+    return Figures(_report(sums, ratio_error, coefficients), by_logits, by_values, by_features)
 
 
 def _is_none(coefficient: Any) -> bool:
@@ -151,7 +156,20 @@ def _is_none(coefficient: Any) -> bool:
     return isinstance(coefficient, float) and coefficient == 0.0
 
 
+def _report(sums: Tensor, ratio_error: Tensor, coefficients: PpoCoefficients) -> Tensor:
+    """Return the report of weighted sums.
+
+    They are the surrogate objective, negative entropies, the estimate of the KL divergence, clipped samples, and, if
+    there is a critic, its squared errors.
+    """
+    factors, zero = _factors(sums.device)
+    policy_loss, entropy, approx_kl, clip_fraction, *value_loss = (sums * factors[: len(sums)]).unbind()
+    terms: Any = PolicyTerms(policy_loss, entropy, approx_kl, clip_fraction, ratio_error)
+    both = LossTerms(value_loss=value_loss[0] if value_loss else 0.0, **terms._asdict())
+    return torch.stack([total_loss(both, coefficients), *(both if value_loss else terms), zero])
+
+
 @cache
-def _signs(device: torch.device) -> Tensor:
-    """Return float32[5], what the sums of :class:`Figures` are multiplied by."""
-    return torch.tensor([-1.0, -1.0, 1.0, 1.0, 0.5], device=device)
+def _factors(device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return float32[5], what those sums are multiplied by, and 0."""
+    return torch.tensor([-1.0, -1.0, 1.0, 1.0, 0.5], device=device), torch.tensor(0.0, device=device)
