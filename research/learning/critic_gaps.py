@@ -65,16 +65,33 @@ def read(run: Path) -> Trained:
     last = run / "checkpoints" / "last"
     tensors = load_file(max(last.glob("*.safetensors")))
     facts = json.loads(max(last.glob("*.json")).read_text())
-    model = ActorCritic(longstride.load_policy(run).spec)
-    restore_model(model, tensors)
+    model = model_of(run)
     with torch.no_grad():
-        seen = model.normalised(torch.from_numpy(JOBS.reshape(2, -1).T.astype(np.float32)))
-        logits = model.logits(seen, torch.zeros(len(seen), 2, 0)).double().numpy().reshape(SIDE, SIDE, 2)
-        values = model.values(seen) * model.tensors["value_std"] + model.tensors["value_mean"]
-    helps = 1.0 / (1.0 + np.exp(logits[..., 0] - logits[..., 1]))
-    helps = np.where(JOBS[0] == 0, 1.0, np.where(JOBS[1] == 0, 0.0, helps))
+        values = model.values(seen_by(model)) * model.tensors["value_std"] + model.tensors["value_mean"]
     decay = -np.log(found(facts, "gamma")) / found(facts, "interval")
-    return Trained(helps, values.double().numpy().reshape(SIDE, SIDE), decay, float(tensors["rewards.divisor"][0]))
+    return Trained(
+        helping(model), values.double().numpy().reshape(SIDE, SIDE), decay, float(tensors["rewards.divisor"][0])
+    )
+
+
+def model_of(run: Path) -> ActorCritic:
+    """Return the last parameters of a run."""
+    model = ActorCritic(longstride.load_policy(run).spec)
+    restore_model(model, load_file(max((run / "checkpoints" / "last").glob("*.safetensors"))))
+    return model
+
+
+def seen_by(model: ActorCritic) -> torch.Tensor:
+    """Return what a model sees of the states of the grid."""
+    return model.normalised(torch.from_numpy(JOBS.reshape(2, -1).T.astype(np.float32)))
+
+
+@torch.no_grad()
+def helping(model: ActorCritic) -> np.ndarray:
+    """Return float64[SIDE, SIDE], the probabilities of action 1."""
+    logits = model.logits(seen_by(model), torch.zeros(SIDE * SIDE, 2, 0)).double().numpy().reshape(SIDE, SIDE, 2)
+    helps = 1.0 / (1.0 + np.exp(logits[..., 0] - logits[..., 1]))
+    return np.where(JOBS[0] == 0, 1.0, np.where(JOBS[1] == 0, 0.0, helps))
 
 
 def found(facts: Any, name: str) -> Any:
