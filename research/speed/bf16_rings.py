@@ -40,8 +40,8 @@ def costs(spec: PolicySpec, card_name: str, instances: list[int], threads: int) 
     card = find_card(card_name)
     weights = sum(rows * columns for rows, columns in spec.matrices["actor"])
     full = CollectionWork(weights, count_answers(spec), row_bytes=4 * (4 + spec.action_space.outputs))
-    half = replace(full, bf16_answer=count_answers(spec, bf16_states=True))
-    for name, work, answer in (("FP32", full, full.answer), ("BF16 if faster", half, half.bf16_answer)):
+    for name, answer in (("FP32", full.answer), ("BF16", count_answers(spec, bf16_states=True))):
+        work = replace(full, answer=answer)  # its products in float32; attention is bound by traffic in both formats
         speeds = [f"{n / batched_seconds(work, n, threads, card, tf32=True):,.0f}" for n in instances]
         megabytes = answer.sums.traffic.per_row / 1e6
         print(f"| {spec.context_length} | {name} | {megabytes:.1f} MB | {answer.launches} | {' | '.join(speeds)} |")

@@ -42,6 +42,10 @@ assumed."""
 MARGIN = 1.5
 """How many times as fast a GPU must be predicted to be: most of what is known of it is assumed."""
 
+BF16_GAIN = 1.05
+"""How many times as fast a card's operations must be predicted to be with states in BF16: they round states, and times
+are assumed."""
+
 MOST_INSTANCES = 4096
 """Most environment instances of a run."""
 
@@ -72,7 +76,8 @@ def _half_batches(streams: int) -> tuple[int, int]:
 def answer_seconds(work: CollectionWork, rows: int, card: Card, tf32: bool) -> float:
     """Return the seconds in which a card answers a half-batch, at its peaks, which are never reached."""
     transfers = rows * work.row_bytes / bus_bytes_per_second(card)
-    return ANSWER_SECONDS + min(operation_seconds(work, rows, card, tf32).values()) + transfers
+    seconds = operation_seconds(work, rows, card, tf32)
+    return ANSWER_SECONDS + seconds[_better(seconds)] + transfers
 
 
 def operation_seconds(work: CollectionWork, rows: int, card: Card, tf32: bool) -> dict[StateFormat, float]:
@@ -81,6 +86,11 @@ def operation_seconds(work: CollectionWork, rows: int, card: Card, tf32: bool) -
     if work.bf16_answer.counts and card.bf16:
         seconds["bf16"] = card_seconds(work.bf16_answer.at(rows), card, "bf16", tf32)
     return seconds
+
+
+def _better(seconds: dict[StateFormat, float]) -> StateFormat:
+    """Return the format of the states: BF16 where it is predicted to be faster by the gain."""
+    return "bf16" if "bf16" in seconds and BF16_GAIN * seconds["bf16"] < seconds["fp32"] else "fp32"
 
 
 def crossover(work: CollectionWork, threads: int, side_by_side: int, card: Card, tf32: bool, most: int) -> int | None:
@@ -136,10 +146,7 @@ def _compared(settings: PlanSettings, card: Card, tf32: bool, threads: int, side
 
 
 def policy_states(settings: PlanSettings, gpu: Gpu | None, place: CollectOn, tf32: bool) -> tuple[StateFormat, str]:
-    """Choose the format of the states that a policy keeps on a GPU: that of the shorter predicted answer.
-
-    BF16 halves the bytes of the states, and adds operations.
-    """
+    """Choose the format of the states that a policy keeps on a GPU: BF16 halves their bytes, and adds operations."""
     work, card = settings.collection, card_of(gpu) if gpu else None
     if gpu is None or place != "gpu":
         return "fp32", "a CPU keeps them in float32"
@@ -153,4 +160,4 @@ def policy_states(settings: PlanSettings, gpu: Gpu | None, place: CollectOn, tf3
         return "fp32", f"compute capability {gpu.compute} has no BF16, it begins at 8.0"
     wide, half = (format_duration(seconds[each]) for each in ("fp32", "bf16"))
     reason = f"a step of {counted(rows, 'instance')} takes {half} with states in BF16, {wide} in FP32"
-    return min(seconds, key=seconds.__getitem__), f"{reason} (predicted, not measured)"
+    return _better(seconds), f"{reason}; BF16 must be {BF16_GAIN:g} times as fast (predicted, not measured)"
