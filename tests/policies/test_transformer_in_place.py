@@ -106,7 +106,7 @@ def test_log_probabilities_with_rings_in_bf16(window):
     half, full = (answers(forward, inputs_for(spec, 300)).log_softmax(2) for forward in bf16_and_fp32(spec))
     assert full.min() < -4.0
     difference = (half - full).abs()
-    assert 0.0 < difference.max() < 0.05
+    assert 1e-4 < difference.max() < 0.03, "twice the 0.0146 that this seed has"
     assert difference[200:].mean() < 2.0 * difference[20:100].mean(), "errors do not grow"
 
 

@@ -5,11 +5,11 @@ order of the steps that are seen, so columns stay where they are. Those that no 
 hidden, not set to 0. Keys lie as values do, [heads, W, D / heads], as kernels of attention read them; otherwise rings
 are those of ``network.py``, which has the formulas.
 
-Rings in BF16 have half the bytes, and a step reads little else. Attention then reads queries, keys and values in BF16
-and adds up in float32; all else stays in float32. The age has its four bytes as the last two numbers of such a row, as
-BF16 does not hold every whole number above 256. The operation that turns queries and keys then turns values by nothing,
-as it writes in the format of the rings. So BF16 costs one operation more for each block: what the heads find goes back
-to float32.
+Rings in BF16 have half the bytes, and long rings are most of what a step reads. Attention then reads queries, keys and
+values in BF16 and adds up in float32; all else stays in float32. The age has its four bytes as the last two numbers of
+such a row, as BF16 does not hold every whole number above 256. The operation that turns queries and keys writes in the
+format of the rings, and does so for values too, which it does not turn. So BF16 costs one operation more for each
+block: what the heads find goes back to float32.
 """
 
 from functools import cache
