@@ -15,6 +15,7 @@ SPECS = {
     "mingru of one layer": memory_spec(actor=(16,)),
     "transformer": transformer_spec(),
     "transformer of one block": transformer_spec(layers=1),
+    "transformer in BF16": transformer_spec(widths=(32, 24)),
 }
 CASES = [*SPECS, *(f"{name} captured" for name in SPECS)]
 
@@ -27,7 +28,8 @@ def forwards(tmp_path_factory):
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_card_computes_what_the_cpu_does(forwards, case):
-    assert forwards[case]["difference"] < 1e-5
+    """In BF16 two ways of attention differ by its rounding: keys and values below 4 are up to 0.0156 apart."""
+    assert forwards[case]["difference"] < (0.04 if "BF16" in case else 1e-5)
     assert forwards[case]["largest"] > 0.1
     assert forwards[case]["note"] == ""
 
@@ -63,5 +65,7 @@ def test_parameters_and_states_cross_the_bus_in_pinned_memory(forwards, case):
 def test_the_plan_counts_the_launches(forwards, case):
     traffic = forwards[case]
     operations = sum(traffic["launches"].values()) + traffic["uploads"] + len(traffic["reads"])
-    attention = traffic["launches"].get("_safe_softmax", 0)  # seven operations on this card, one on a real one
-    assert operations - 6 * attention == count_answers(SPECS[case]).launches
+    in_bf16 = case.endswith("BF16")
+    attention = traffic["launches"].get("_safe_softmax", 0)  # on this card it is seven operations, eleven in BF16
+    further = (10 if in_bf16 else 6) * attention
+    assert operations - further == count_answers(SPECS[case], in_bf16).launches

@@ -19,6 +19,8 @@ from longstride.hardware.planning.collection import (
     collect_on,
     crossover,
     loop_seconds,
+    operation_seconds,
+    policy_states,
 )
 from longstride.hardware.planning.gpu_catalog import find_card, machine_with
 from longstride.hardware.planning.roofline import REPLAY_SECONDS
@@ -135,3 +137,66 @@ def test_a_card_without_figures():
     assert collect_on(settings, unknown, "", True, 16, 8) == ("cpu", "no figures of this GPU are known")
     insisting = replace(settings, collect_on="gpu")
     assert collection.collect_on(insisting, unknown, "", True, 16, 8) == ("gpu", "COLLECT_ON is gpu")
+
+
+def ring(megabytes, launches=1):
+    """Return work whose states in BF16 have half the bytes, and some operations more."""
+    full, half = (Cost(traffic=Amount(size * 1e6)) for size in (megabytes, megabytes / 2))
+    return CollectionWork(answer=Operations.of([full]), bf16_answer=Operations.of([half]).plus(passes(launches)))
+
+
+def states(work, gpu=H200, place="gpu", streams=1000):
+    settings = replace(SETTINGS, parallel_episodes=streams, collection=work)
+    return policy_states(settings, gpu and machine_with(gpu).gpu, place, True)
+
+
+def test_states_are_in_bf16_where_the_bytes_saved_take_longer_than_the_operations_added():
+    """On an H200 500 rows of 0.1 MB take 10.4 us, in BF16 5.2 and 2 for each operation; 5 % is too little."""
+    assert states(ring(0.1, launches=2))[0] == "bf16"
+    chosen, reason = states(ring(0.1, launches=3))
+    assert chosen == "fp32"
+    assert reason == (
+        "a step of 500 instances takes 11.2 µs with states in BF16, 10.4 µs in FP32; BF16 must be 1.05 times as fast "
+        "(predicted, not measured)"
+    )
+    for ratio, chosen in ((0.99, "fp32"), (1.01, "bf16")):
+        half = CollectionWork(answer=passes(1050), bf16_answer=passes(round(1000 / ratio)))
+        assert states(half)[0] == chosen
+    assert states(ring(0.1, launches=2), streams=2)[0] == "fp32", "of one row nothing is saved"
+
+
+def test_the_place_of_the_policy_is_chosen_with_the_faster_states():
+    """Two halves of 500 rows of 4 MB, which take the card longer than the cores take their steps."""
+    plain, work = replace(ring(4), bf16_answer=Operations()), ring(4)
+    saved = batched_seconds(plain, 1000, 64, H200, True) - batched_seconds(work, 1000, 64, H200, True)
+    assert saved == pytest.approx(2 * (500 * 2e6 / 4.8e12 - REPLAY_SECONDS))
+    slower = ring(4, launches=1000)
+    assert batched_seconds(slower, 1000, 64, H200, True) == batched_seconds(plain, 1000, 64, H200, True)
+    assert set(operation_seconds(plain, 500, H200, True)) == {"fp32"}
+
+
+def test_products_in_float32_keep_their_peak():
+    """Attention alone runs at the peak of BF16."""
+    wide, attention = Cost(wide_flops=Amount(1e9)), Cost(flops=Amount(1e9))
+    work = CollectionWork(answer=passes(1), bf16_answer=Operations.of([wide, attention]))
+    seconds = operation_seconds(work, 500, H200, True)["bf16"]
+    assert seconds == pytest.approx(5e11 / 494.5e12 + 5e11 / 989e12)
+
+
+@pytest.mark.parametrize(
+    ("work", "gpu", "reason"),
+    [
+        (ring(9.0), find_card("T4"), "compute capability 7.5 has no BF16, it begins at 8.0"),
+        (CollectionWork(states_problem="PRECISION is fp32"), H200, "PRECISION is fp32"),
+    ],
+)
+def test_why_states_stay_in_float32(work, gpu, reason):
+    assert states(work, gpu) == ("fp32", reason)
+
+
+def test_states_on_a_cpu_and_on_a_card_without_figures_are_in_float32():
+    assert states(ring(9.0), place="cpu") == states(ring(9.0), None, "torch")
+    assert states(ring(9.0), place="cpu") == ("fp32", "a CPU keeps them in float32")
+    unknown = Gpu("NVIDIA Something", (9, 0), 10**10, 10**10)
+    settings = replace(SETTINGS, collection=ring(9.0))
+    assert policy_states(settings, unknown, "gpu", True) == ("fp32", "no figures of this GPU are known")

@@ -373,7 +373,7 @@ def test_the_schema_of_plan_json():
     assert list(content) == [
         *("schema", "device", "device_name", "tier", "usual", "precision", "tf32", "cudnn_benchmark", "batch_size"),
         *("microbatch", "parallel_episodes", "trajectory_bytes", "simulation_threads", "lockstep", "collect_on"),
-        *("update_threads", "update_execution"),
+        *("policy_states", "update_threads", "update_execution"),
         *("compile", "graph_capture", "gradient_checkpointing", "allocator", "reasons"),
     ]
     assert list(content["usual"]) == ["parallel_episodes", "minibatch", "compile"]

@@ -29,14 +29,16 @@ def run_cases(card_class):
     models["mingru of one layer"] = memory_model(memory_spec(actor=(16,)))
     models["transformer"] = memory_model(transformer_spec())
     models["transformer of one block"] = memory_model(transformer_spec(layers=1))
+    models["transformer in BF16"] = memory_model(transformer_spec(widths=(32, 24)))
     batched_forward._LARGE_ROW = 4 * max(model.spec.state_size for model in models.values())
     for name, model in models.items():
+        in_bf16 = name.endswith("BF16")
         for way, new_graphs in (("", None), (" captured", RecordedGraphs)):
             actor, rng = model.flat[: model.layout.actor_size].numpy(), np.random.default_rng(0)
-            on_cpu = TorchForward(model.spec, 2, 16, torch.device("cpu"))
+            on_cpu = TorchForward(model.spec, 2, 16, torch.device("cpu"), bf16_states=in_bf16)
             on_cpu.load(actor)
             with card_class() as card:
-                on_card = TorchForward(model.spec, 2, 16, torch.device("cuda"), new_graphs)
+                on_card = TorchForward(model.spec, 2, 16, torch.device("cuda"), new_graphs, in_bf16)
                 host = ActorCritic(model.spec, pinned=True)
                 host.flat.detach().copy_(model.flat)
                 card.look()

@@ -72,6 +72,42 @@ def test_the_lines_that_users_look_for_come_first_and_the_plan_after_them():
     assert len(plan.lines()) > 12
 
 
+def states_lines(machine=H200, **changes):
+    """Return the format of the states of a wide transformer, and the line about it."""
+    shape = {"actor_hidden_size": 512, "critic_hidden_size": 64, "num_hidden_layers": 2, "context_length": 64}
+    values = {"policy_network": "transformer", "attention_heads": 4, "num_envs": 1024, "rollout_steps": 64, **shape}
+    plan = plan_run(Config(**{**values, "collect_on": "gpu", **changes}), Bandit(), machine)
+    return plan.policy_states, [line for line in plan.lines() if line.startswith("policy states ")]
+
+
+def test_a_wide_transformer_on_a_card_keeps_its_states_in_bf16_by_prediction():
+    chosen, [line] = states_lines()
+    assert chosen == "bf16"
+    assert re.fullmatch(
+        r"policy states bf16: a step of 512 instances takes [\d.]+ µs with states in BF16, [\d.]+ µs in FP32"
+        r"; BF16 must be 1.05 times as fast \(predicted, not measured\)",
+        line,
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "lines"),
+    [
+        ({"precision": "fp32"}, ["policy states fp32: PRECISION is fp32"]),
+        ({"use_mixed_precision": False}, ["policy states fp32: USE_MIXED_PRECISION is off"]),
+        (
+            {"actor_hidden_size": 48},
+            ["policy states fp32: heads have 12 units, which is no multiple of 8"],
+        ),
+        ({"collect_on": "cpu"}, []),
+        ({"policy_network": "mingru"}, ["policy states fp32: POLICY_NETWORK is mingru, which has no rings"]),
+        ({"machine": CPU, "collect_on": "torch"}, []),
+    ],
+)
+def test_states_are_otherwise_in_float32(changes, lines):
+    assert states_lines(**changes) == ("fp32", lines)
+
+
 def test_the_short_plan_of_a_cpu():
     plan = replace(plan_run(Config(num_epochs=1), Bandit(), CPU), parallel_episodes=1, simulation_threads=1)
     plan = replace(plan, update_threads=2, batch_size=2048, microbatch=1024, update_execution="numba")

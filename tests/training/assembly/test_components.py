@@ -1,4 +1,4 @@
-"""Parts of a run: how many steps its optimiser takes."""
+"""Parts of a run: how many steps its optimiser takes, and what its forward pass is given."""
 
 from types import SimpleNamespace
 
@@ -10,6 +10,7 @@ from helpers.setups import set_up
 from oracles.toy_simulators import Shop
 
 from longstride.config import Config
+from longstride.training.assembly import components
 from longstride.training.assembly.components import _run_steps
 from longstride.training.time_budget import NO_LIMIT
 
@@ -49,3 +50,13 @@ def test_every_rollout_has_minibatches_of_its_own(samples, batch):
     """2,048 samples at 65,536 are a step for each epoch of each of 1,000 rollouts, and not 32 epochs in all."""
     steps, _ = run_steps(batch, rollout_steps=samples, training_episodes=1000)
     assert steps == pytest.approx(counted(1000, samples, batch), rel=0.1)
+
+
+@pytest.mark.parametrize(("chosen", "bf16"), [("bf16", True), ("fp32", False)])
+def test_the_forward_pass_keeps_states_in_the_format_of_the_plan(monkeypatch, chosen, bf16):
+    monkeypatch.setattr(components, "TorchForward", lambda *arguments: arguments)
+    plan = SimpleNamespace(collect_on="gpu", policy_states=chosen)
+    spec, halves, rows, device, graphs, *formats = components._build_forward(set_up(Config(), Shop()), plan, 20)
+    assert (halves, rows, device.type, formats) == (2, 16, "cuda", [bf16])
+    assert graphs is not None
+    assert spec.observation_size == Shop().observation_size

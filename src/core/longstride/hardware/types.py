@@ -85,6 +85,8 @@ class CollectionWork:
 
     weights: int = 0  # numbers of the actor's matrices, each used once for an observation
     answer: Operations = NO_OPERATIONS  # of a forward pass of a batch, by its rows
+    bf16_answer: Operations = NO_OPERATIONS  # the same with states in BF16; none if they are never kept so
+    states_problem: str = ""  # why they are never kept so, a phrase; empty if they are
     row_bytes: int = 0  # bytes that cross the bus for an observation and its outputs
     card_bytes: int = 0  # memory of parameters and states on a GPU
     problem: str = ""  # why a batch cannot answer, a phrase; empty if it can

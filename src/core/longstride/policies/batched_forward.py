@@ -54,9 +54,10 @@ def build_step(spec: PolicySpec, actor: Tensor) -> Step:
 class TorchForward:
     """Answers half-batches on a device: a ``BatchedForward`` of :mod:`longstride.rollout.batched.forward`.
 
-    The policy's states stay on the device. With ``new_graphs`` the step of each half is captured; what cannot be
-    captured is launched operation by operation, and ``note`` says so. Each half has graphs of its own: the libraries of
-    a captured step use memory that belongs to the stream on which it was captured.
+    The policy's states stay on the device. With ``bf16_states`` a family that steps in place keeps them in BF16 there;
+    they come and go in float32. With ``new_graphs`` the step of each half is captured; what cannot be captured is
+    launched operation by operation, and ``note`` says so. Each half has graphs of its own: the libraries of a captured
+    step use memory that belongs to the stream on which it was captured.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class TorchForward:
         rows: int,
         device: torch.device,
         new_graphs: Callable[[], Graphs] | None = None,
+        bf16_states: bool = False,
     ) -> None:
         self._on_gpu, self._new_graphs, self.note = device.type == "cuda", new_graphs, ""
         self._actor = torch.zeros(spec.layout.actor_size, device=device)
@@ -76,9 +78,13 @@ class TorchForward:
         ]
         self._inputs = [each.to(device) for each in self._host[:2]]  # on the CPU the same memory
         self._in_place = TORCH_FAMILIES[spec.family.name].in_place
-        # Kernels of attention, which read these states in place, fail unless each row begins at a multiple of 16 bytes.
-        filled = -(-spec.state_size // ALIGNMENT) * ALIGNMENT if self._in_place else spec.state_size
-        self._states = torch.zeros(halves, rows, filled, device=device)[..., : spec.state_size]
+        width = filled = spec.state_size
+        self._format = torch.bfloat16 if bf16_states and self._in_place else torch.float32
+        if self._in_place:
+            width = self._in_place.width(spec, self._format)
+            # Kernels of attention, which read these states in place, fail unless rows begin at multiples of 16 bytes.
+            filled = -(-width // ALIGNMENT) * ALIGNMENT
+        self._states = torch.zeros(halves, rows, filled, dtype=self._format, device=device)[..., :width]
         self.observations, self.begins, self.outputs = (each.numpy() for each in self._host)
         self._spec, self._has_memory = spec, spec.has_memory
         on_gpu = range(halves if self._on_gpu else 0)
@@ -192,7 +198,8 @@ class TorchForward:
     def set_states(self, half: int, states: np.ndarray) -> None:
         """Set the states of the first rows of a half, float32[n, state_size]."""
         given = torch.from_numpy(states)
-        self._states[half, : len(states)].copy_(self._in_place.pack(self._spec, given) if self._in_place else given)
+        packed = self._in_place.pack(self._spec, given, self._format) if self._in_place else given
+        self._states[half, : len(states)].copy_(packed)
         self._changed()
 
 

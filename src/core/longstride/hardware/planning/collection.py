@@ -18,6 +18,9 @@ from longstride.text import counted, format_duration
 CollectOn = Literal["cpu", "gpu", "torch"]
 """Where the policy answers: in the compiled loop; on the GPU; in torch on the CPU, with the GPU's collector."""
 
+StateFormat = Literal["fp32", "bf16"]
+"""Number format of a policy's states between its steps; those on a CPU, in records and checkpoints are in float32."""
+
 STEP_SECONDS = 1.3e-6
 """Time of a simulator's step, its observation and the draw of an action on a core: that of Pendulum."""
 
@@ -39,6 +42,10 @@ assumed."""
 MARGIN = 1.5
 """How many times as fast a GPU must be predicted to be: most of what is known of it is assumed."""
 
+BF16_GAIN = 1.05
+"""How many times as fast a card's operations must be predicted to be with states in BF16: they round states, and times
+are assumed."""
+
 MOST_INSTANCES = 4096
 """Most environment instances of a run."""
 
@@ -54,17 +61,36 @@ def loop_seconds(work: CollectionWork, streams: int, threads: int, side_by_side:
 
 def batched_seconds(work: CollectionWork, streams: int, threads: int, card: Card, tf32: bool) -> float:
     """Return the seconds of a step of all streams that a card answers in half-batches."""
-    halves = min(streams, _HALVES)
-    rows = -(-streams // halves)
+    halves, rows = _half_batches(streams)
     on_cores = TURN_SECONDS + -(-rows // threads) * STEP_SECONDS
     on_card = answer_seconds(work, rows, card, tf32)
     return on_cores + on_card if halves == 1 else halves * max(on_cores, on_card)
 
 
+def _half_batches(streams: int) -> tuple[int, int]:
+    """Return the number of half-batches, and the streams of the larger one."""
+    halves = min(streams, _HALVES)
+    return halves, -(-streams // halves)
+
+
 def answer_seconds(work: CollectionWork, rows: int, card: Card, tf32: bool) -> float:
     """Return the seconds in which a card answers a half-batch, at its peaks, which are never reached."""
     transfers = rows * work.row_bytes / bus_bytes_per_second(card)
-    return ANSWER_SECONDS + card_seconds(work.answer.at(rows), card, "fp32", tf32) + transfers
+    seconds = operation_seconds(work, rows, card, tf32)
+    return ANSWER_SECONDS + seconds[_better(seconds)] + transfers
+
+
+def operation_seconds(work: CollectionWork, rows: int, card: Card, tf32: bool) -> dict[StateFormat, float]:
+    """Return the seconds of the operations of an answer, for each number format of the policy's states on a card."""
+    seconds: dict[StateFormat, float] = {"fp32": card_seconds(work.answer.at(rows), card, "fp32", tf32)}
+    if work.bf16_answer.counts and card.bf16:
+        seconds["bf16"] = card_seconds(work.bf16_answer.at(rows), card, "bf16", tf32)
+    return seconds
+
+
+def _better(seconds: dict[StateFormat, float]) -> StateFormat:
+    """Return the format of the states: BF16 where it is predicted to be faster by the gain."""
+    return "bf16" if "bf16" in seconds and BF16_GAIN * seconds["bf16"] < seconds["fp32"] else "fp32"
 
 
 def crossover(work: CollectionWork, threads: int, side_by_side: int, card: Card, tf32: bool, most: int) -> int | None:
@@ -117,3 +143,21 @@ def _compared(settings: PlanSettings, card: Card, tf32: bool, threads: int, side
         f"a step of {counted(streams, 'instance')} takes {format_duration(batched)} on the GPU, "
         f"{format_duration(loop)} in the compiled loop (predicted, not measured); auto takes the GPU {limit}"
     )
+
+
+def policy_states(settings: PlanSettings, gpu: Gpu | None, place: CollectOn, tf32: bool) -> tuple[StateFormat, str]:
+    """Choose the format of the states that a policy keeps on a GPU: BF16 halves their bytes, and adds operations."""
+    work, card = settings.collection, card_of(gpu) if gpu else None
+    if gpu is None or place != "gpu":
+        return "fp32", "a CPU keeps them in float32"
+    if not work.bf16_answer.counts:
+        return "fp32", work.states_problem
+    if card is None:
+        return "fp32", "no figures of this GPU are known"
+    _, rows = _half_batches(settings.parallel_episodes)
+    seconds = operation_seconds(work, rows, card, tf32)
+    if "bf16" not in seconds:
+        return "fp32", f"compute capability {gpu.compute} has no BF16, it begins at 8.0"
+    wide, half = (format_duration(seconds[each]) for each in ("fp32", "bf16"))
+    reason = f"a step of {counted(rows, 'instance')} takes {half} with states in BF16, {wide} in FP32"
+    return _better(seconds), f"{reason}; BF16 must be {BF16_GAIN:g} times as fast (predicted, not measured)"

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from longstride.hardware.planning import choices
-from longstride.hardware.planning.collection import CollectOn, collect_on
+from longstride.hardware.planning.collection import CollectOn, StateFormat, collect_on, policy_states
 from longstride.hardware.planning.gpu_catalog import Tier, TierDefaults, tier_defaults, tier_of
 from longstride.hardware.planning.host_memory import trajectories
 from longstride.hardware.planning.precision import plan_precision, plan_tf32
@@ -38,6 +38,7 @@ class Plan:
     simulation_threads: int  # threads that play them
     lockstep: int  # most episodes that a thread plays side by side
     collect_on: CollectOn  # where the policy answers meanwhile
+    policy_states: StateFormat  # number format of the states that it keeps there
     update_threads: int  # torch's threads
     # execution of the steps; "auto" for the fastest of what the next two allow
     update_execution: Execution | Literal["auto"]
@@ -62,7 +63,9 @@ class Plan:
 
     def lines(self) -> list[str]:
         """Return a line for each choice that this device has: its name, its value, its reason."""
-        names = (n for n in self.reasons if self.device == "cuda" or n not in _ON_A_GPU or getattr(self, n) is True)
+        names = [n for n in self.reasons if self.device == "cuda" or n not in _ON_A_GPU or getattr(self, n) is True]
+        if self.collect_on != "gpu":
+            names.remove("policy_states")
         return [f"{_LABELS.get(n, n.replace('_', ' '))} {self._value(n)}: {self.reasons[n]}" for n in names]
 
     def short_lines(self) -> list[str]:
@@ -105,6 +108,7 @@ def make_plan(machine: Machine, settings: PlanSettings) -> Plan:
     usual = tier_defaults(gpu)
     threads = choices.simulation_threads(settings, machine)
     tf32, lockstep = plan_tf32(settings, gpu), choices.lockstep(settings, threads[0])
+    where = collect_on(settings, gpu, device_reason, tf32[0], threads[0], lockstep[0])
     chosen: dict[str, tuple[Any, str]] = {
         "device": ("cuda" if gpu else "cpu", device_reason),
         "precision": (precision, precision_reason),
@@ -116,7 +120,8 @@ def make_plan(machine: Machine, settings: PlanSettings) -> Plan:
         "trajectory_bytes": trajectories(settings.rollout, machine, gpu is not None),
         "simulation_threads": threads,
         "lockstep": lockstep,
-        "collect_on": collect_on(settings, gpu, device_reason, tf32[0], threads[0], lockstep[0]),
+        "collect_on": where,
+        "policy_states": policy_states(settings, gpu, where[0], tf32[0]),
         "update_threads": choices.threads("UPDATE_THREADS", settings.update_threads, machine),
         "update_execution": execution,
         "compile": choices.compile_steps(settings, gpu, usual),

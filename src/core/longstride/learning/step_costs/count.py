@@ -154,18 +154,19 @@ def _values(spec: PolicySpec, sizes: Sizes) -> Costs:
 
 
 @cache
-def count_answers(spec: PolicySpec) -> Operations:
-    """Return the costs of the actor's answers to a batch of single steps.
+def count_answers(spec: PolicySpec, bf16_states: bool = False) -> Operations:
+    """Return the costs of the actor's answers to a batch of single steps, whose states may be in BF16.
 
     Copies over the bus are operations that move nothing in the card's memory.
     """
     sizes = sizes_for(spec, 1)
     step = build_step(spec, torch.zeros(spec.layout.actor_size, device=sizes.device))
-    observations, states = (
-        torch.zeros(sizes.units, n, device=sizes.device) for n in (spec.observation_size, spec.state_size)
-    )
+    in_place, dtype = TORCH_FAMILIES[spec.family.name].in_place, torch.bfloat16 if bf16_states else torch.float32
+    width = in_place.width(spec, dtype) if in_place else spec.state_size
+    observations = torch.zeros(sizes.units, spec.observation_size, device=sizes.device)
+    states = torch.zeros(sizes.units, width, dtype=dtype, device=sizes.device)
     begins = torch.zeros(sizes.units, 1, dtype=torch.bool, device=sizes.device)
-    with OperationCounter({sizes.units: 1.0}, half=False) as counter, torch.no_grad():
+    with OperationCounter({sizes.units: 1.0}, half=bf16_states) as counter, torch.no_grad():
         step(observations, begins, states)
     copies = [Cost()] * (2 + spec.has_memory)  # observations and outputs; the beginnings of episodes
     return total(counter.operations).plus(Operations.of(copies))

@@ -74,17 +74,21 @@ class FamilyExport(NamedTuple):
 
 
 class InPlace(NamedTuple):
-    """A step of many streams that writes their next states over the given ones, float[B, S].
+    """A step of many streams that writes their next states over the given ones, in float32 or BF16.
 
     Attributes:
         step: returns the outputs of the last hidden layer, float[B, units], for chunks of one step.
-        pack: ``pack(spec, states)`` returns float32[N, S] states as the step keeps them.
-        unpack: the way back.
+        pack: ``pack(spec, states, dtype)`` returns float32[N, S] states as the step keeps them, in a number format.
+        unpack: the way back, to the bit for states that were packed and unpacked before.
+        width: ``width(spec, dtype)`` returns the numbers of a packed state.
+        bf16_problem: returns why no kernel reads packed states in BF16, a phrase; empty if some do.
     """
 
     step: Callable[[HiddenInputs], Tensor]
-    pack: Callable[[PolicySpec, Tensor], Tensor]
+    pack: Callable[[PolicySpec, Tensor, torch.dtype], Tensor]
     unpack: Callable[[PolicySpec, Tensor], Tensor]
+    width: Callable[[PolicySpec, torch.dtype], int]
+    bf16_problem: Callable[[PolicySpec], str]
 
 
 def _draw(layer: FirstLayer) -> None:

@@ -150,7 +150,7 @@ def _build_forward(setup: Setup, plan: Plan, instances: int) -> TorchForward:
     """Return the policy's forward pass for half-batches, on a GPU captured."""
     device = torch.device("cuda" if plan.collect_on == "gpu" else "cpu")
     new_graphs = partial(CudaGraphs, device) if plan.collect_on == "gpu" else None
-    return TorchForward(setup.spec, *half_batches(instances), device, new_graphs)
+    return TorchForward(setup.spec, *half_batches(instances), device, new_graphs, plan.policy_states == "bf16")
 
 
 def build_updater(setup: Setup, plan: Plan, ranks: Ranks = ALONE) -> Updater:

@@ -27,6 +27,7 @@ from longstride.learning.step_costs.update_memory import (
 from longstride.learning.step_costs.work import ByPrecision, step_launches
 from longstride.learning.steps.cpu_kernels.stepper import unsupported
 from longstride.learning.torch_settings import apply_allocator, apply_global_settings
+from longstride.policies.families.torch_families import TORCH_FAMILIES
 from longstride.policies.spec import PolicySpec
 from longstride.text import format_bytes
 from longstride.training.assembly.algorithm import build_algorithm, build_schedule
@@ -147,13 +148,28 @@ def collection_work(setup: Setup) -> CollectionWork:
         problem = f"ALGORITHM is {config.algorithm}, whose groups only the compiled loop plays"
     elif spec.scores_actions:
         problem = f"POLICY_NETWORK is {spec.family.name}, which has no forward pass for batches of single steps"
+    states_problem = problem or _states_problem(setup)
     return CollectionWork(
         weights=sum(inputs * outputs for inputs, outputs in spec.matrices["actor"]),
         answer=NO_OPERATIONS if problem else count_answers(spec),
+        bf16_answer=NO_OPERATIONS if states_problem else count_answers(spec, bf16_states=True),
+        states_problem=states_problem,
         row_bytes=4 * (spec.observation_size + spec.action_space.outputs),
         card_bytes=playing_bytes(spec, setup.size.instances),
         problem=problem,
     )
+
+
+def _states_problem(setup: Setup) -> str:
+    """Return why a policy on a GPU does not keep its states in BF16, a phrase; empty if it may."""
+    config, in_place = setup.config, TORCH_FAMILIES[setup.spec.family.name].in_place
+    if in_place is None:
+        return f"POLICY_NETWORK is {setup.spec.family.name}, which has no rings"
+    if not config.use_mixed_precision:
+        return "USE_MIXED_PRECISION is off"
+    if config.precision in ("fp32", "fp16"):
+        return f"PRECISION is {config.precision}"
+    return in_place.bf16_problem(setup.spec)
 
 
 def require_memory(setup: Setup, plan: Plan, machine: Machine, ranks: int = 1) -> None:
