@@ -19,7 +19,8 @@ def remarks_with(tmp_path, text, flags):
 @pytest.mark.parametrize("flag", [{"due": "2 days"}, {"event_log": "no.csv"}, {"late_cases": "last"}])
 def test_a_flag_for_processes_is_refused_for_another_simulator(tmp_path, flag):
     name = next(iter(flag)).upper()
-    with pytest.raises(UserError, match=f"^{name} is for processes, and cartpole is none; leave it out.$"):
+    sentence = f"^{name} is for processes, and cartpole is none; leave it out, or choose the simulator process.$"
+    with pytest.raises(UserError, match=sentence):
         remarks_with(tmp_path, "", {"simulator": "cartpole", **flag})
 
 

@@ -111,7 +111,10 @@ class GraphBuffers(NamedTuple):
         self.position.zero_()
 
     def step(self, stepper: TorchStepper, rollout: Samples) -> None:
-        """Take the step of this minibatch and move to the next; a capture holds this."""
+        """Take the step of this minibatch and move to the next; a capture holds this.
+
+        The host sets the position back before it leaves the rows: the runs before a capture are fewer than those.
+        """
         indices, weights = (buffer.index_select(0, self.position)[0] for buffer in (self.indices, self.weights))
         report = stepper.step_without_retry(rollout, indices, weights)
         self.reports.index_copy_(0, self.position, report.unsqueeze(0))

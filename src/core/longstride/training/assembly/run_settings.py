@@ -44,7 +44,8 @@ def with_unused(loaded: LoadedSimulator, settings: Settings) -> LoadedSimulator:
     if loaded.simulator.hooks.own_settings:
         return loaded
     for name in filter(settings.is_flag, PROCESS_OPTIONS):
-        raise UserError(f"{name.upper()} is for processes, and {loaded.source['simulator']} is none; leave it out.")
+        problem = f"{name.upper()} is for processes, and {loaded.source['simulator']} is none"
+        raise UserError(f"{problem}; leave it out, or choose the simulator process.")
     chosen = [name.upper() for name in PROCESS_OPTIONS if settings.is_chosen(name)]
     line = f"Settings that only a process has, not used: {', '.join(chosen)}."
     return replace(loaded, remarks=[*loaded.remarks, line]) if chosen else loaded
