@@ -510,12 +510,14 @@ def test_the_value_of_an_option_is_a_json_scalar_or_text(text, value):
     assert type(config.simulator_options["x"]) is type(value)
 
 
-def test_a_classic_problem_trains_by_its_name_and_is_evaluated(tmp_path):
+def test_a_classic_problem_trains_by_its_name_and_is_evaluated(tmp_path, capsys):
     run = str(tmp_path / "run")
     arguments = train_arguments(
         run, 1, "--simulator", "cartpole", OPTION, "max_steps=30", OPTION, "sutton_barto_reward=true"
     )
     assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert "Evaluate the policy: " in out and "heuristics" not in out  # it has none
     assert main(["--mode", "evaluate", "--checkpoint", run, "--evaluation-episodes", "2"]) == 0
     returns = json.loads((tmp_path / "run" / "evaluation.json").read_text())["policies"]["trained"]["return"]
     assert -1.0 <= returns["mean"] <= 0.0

@@ -55,7 +55,7 @@ def build_page(run: RunData, given: Words) -> Page:
     directory = quoted(run.directory)
     evaluate = f"{given.program} --mode evaluate --checkpoint {directory}"
     commands = {
-        "Compare the policy with the heuristics": evaluate,
+        "Evaluate the policy": evaluate,
         "Check that an iteration gives the same bits": (
             f"{given.program} --mode replay --run-directory {directory} --iteration {run.records[-1]['iteration']}"
         ),

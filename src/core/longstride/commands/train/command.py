@@ -116,4 +116,6 @@ def _last_lines(run: Run, done: bool) -> list[str]:
     if not trainer.iteration:
         return [*lines[:-1], "No iteration is done, so there is no policy to evaluate: name a longer --time-budget."]
     command = f"{this_command()} --mode evaluate --checkpoint {shell_word(str(run.directory))}"
-    return [*lines, f"Compare the policy with the simulator's heuristics: {command}"]
+    has_rules = trainer.simulator.heuristics
+    purpose = "Compare the policy with the simulator's heuristics" if has_rules else "Evaluate the policy"
+    return [*lines, f"{purpose}: {command}"]
