@@ -29,7 +29,8 @@ def on_a_fake_card(module, folder):
 
 def in_a_process(*arguments):
     """Run Python with the tests and the sources on its path; return what it printed."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent / "src" / "core")])}
+    paths = [str(TESTS), str(TESTS.parent / "src" / "core"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run([sys.executable, *map(str, arguments)], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
