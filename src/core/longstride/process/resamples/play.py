@@ -104,9 +104,14 @@ def run_resamples(play: Callable[[int], T], count: int, processes: int, say: Say
     return found
 
 
-def drawn(log: EventLog, seed: int, number: int) -> EventLog:
-    """Return a resample of a log by its number."""
-    return resample_weeks(log, stream(seed, "resample of weeks", number), _block(log))
+def drawn(log: EventLog, scenario: Scenario, seed: int, number: int) -> EventLog:
+    """Return a resample of a log by its number.
+
+    Its people do as many tasks at once as in the ``scenario`` of the log. Where two draws meet, people have open tasks
+    of both, which would look like several at once.
+    """
+    resampled = resample_weeks(log, stream(seed, "resample of weeks", number), _block(log))
+    return replace(resampled, at_once=scenario.at_once)
 
 
 def blocks_of(log: EventLog) -> float:
@@ -123,7 +128,7 @@ def play_resample(resampling: Resampling, number: int) -> dict[str, Effect]:
     """Draw a log, or from the number of resamples on simulate one; mine it, and return the effects of the changes."""
     try:
         if number < resampling.resamples:
-            log = drawn(resampling.log, resampling.seed, number)
+            log = drawn(resampling.log, resampling.scenario, resampling.seed, number)
         else:
             seed = int(stream(resampling.seed, "simulated log", number).integers(2**31))
             log = simulated_log(resampling.scenario, resampling.log, seed)
