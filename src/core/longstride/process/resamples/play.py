@@ -66,7 +66,7 @@ def why_not(log: EventLog) -> str:
 def play_resamples(resampling: Resampling, processes: int, say: Say) -> dict[str, LogError]:
     """Return the error that the size of the log leaves in each change in words; a change that few allow has none.
 
-    Besides, half as many logs are simulated and mined, for the bias of mining.
+    Besides, half as many logs are simulated and mined, for the bias of mining and the least variance between logs.
     """
     count = resampling.resamples
     effects = run_resamples(partial(play_resample, resampling), count + count // 2, processes, say)
@@ -75,7 +75,7 @@ def play_resamples(resampling: Resampling, processes: int, say: Say) -> dict[str
         resampled, mined_back = (
             [of[change] for of in part if change in of] for part in (effects[:count], effects[count:])
         )
-        error = log_error(resampled, blocks)
+        error = log_error(resampled, blocks, mined_back)
         if error is not None and error.resamples >= FEWEST and change in true:
             mining = bias_of_mining(true[change], mined_back)
             found[change] = replace(error, mining=mining, mined_back=max(len(mined_back), 2))
