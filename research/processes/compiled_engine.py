@@ -2,8 +2,8 @@
 
 With the cases of ``unusual.draw``, a run has the same mean cycle time, to rounding, where all people of an activity are
 equal; who of several free ones takes a task is drawn by another generator. ``main`` shows that. Other cases of the same
-distribution are drawn faster. ``shares``, ``least`` and ``turnover`` are not here; the last has the times of ``minutes``.
-Usage: python research/processes/compiled_engine.py [--seeds 1 2 3]      # the mean cycle times of both engines, in hours
+distribution are drawn faster. ``shares``, ``least`` and ``turnover`` are not here; ``turnover`` is like ``minutes``.
+Usage: python research/processes/compiled_engine.py [--seeds 1 2 3]      # mean cycle times of both engines, in hours
 """
 
 import argparse
@@ -245,7 +245,7 @@ def _play(kept: np.ndarray, work: np.ndarray, cases: Cases, people: People, seed
             _push(keys[a], ties[a], what[a], queued[a], now if np.isnan(order) else order, number, task)
             queued[a] += 1
         while True:
-            best, choices = -1, 0
+            best, chosen = -1, -1
             for a in range(len(work)):
                 if queued[a] > 0 and (
                     best < 0
@@ -260,7 +260,7 @@ def _play(kept: np.ndarray, work: np.ndarray, cases: Cases, people: People, seed
                             able[free] = p
                             free += 1
                     if free > 0:
-                        best, choices, chosen = a, free, able[np.random.randint(free)]
+                        best, chosen = a, able[np.random.randint(free)]
             if best < 0:
                 break
             task = _pop(keys[best], ties[best], what[best], queued[best])

@@ -1,4 +1,4 @@
-"""Which share of predicted changes the best estimator of a log's size can hold within the limit, and the length it needs.
+"""The share of predicted changes that the best estimator holds within the limit, and the length of a log it needs.
 
 The processes are those of ``unusual.py``. Each of their values (rate of arrivals, mean times, probability of a
 repetition, amounts) has an inverse Fisher information: no unbiased estimator varies less. A polynomial of the second
@@ -6,8 +6,9 @@ degree in these values is fitted to the changes of the mean cycle time in plays 
 the standard deviation of the best estimator (Cramér and Rao), and the share of logs in which it is within the limit:
 2 points, or 10 % of the true change. "Likelihood" is the share of the maximum-likelihood estimates themselves, whose
 mean is off where the change is not linear in the values. The truth comes from as many runs of its own.
-Usage: python research/processes/size_floor.py [--process rework ...] [--runs 2000] [--points 120] [--common 80]
-       [--seeds 11 12 13] [--json FILE]      # with seeds: the maximum-likelihood prediction for each of these logs
+Usage: python research/processes/size_floor.py [--process rework ...] [--runs 2000] [--points 80] [--common 50]
+       [--seeds 11 12 13] [--json FILE] [--truth FOLDER]
+       # with seeds: the maximum-likelihood prediction for each log; FOLDER gets the truth that counterfactuals.py reads
 """
 
 import argparse
@@ -28,7 +29,7 @@ from counterfactuals import CHANGES, true_changes
 from oracle import estimated
 
 FIRST_TRUE, FIRST_COMMON, MOST = 5000, 9000, 1.4
-"""Seeds of the first runs of the truth and of the polynomial, and the rate at which arrivals are drawn, in true ones."""
+"""Seeds of the first runs of truth and polynomial, and the rate at which arrivals are drawn, in true ones."""
 
 SPREAD = 1.5
 """Standard deviation of the values in the polynomial's points, in those of the log."""
@@ -49,15 +50,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--process", nargs="+", default=list(PLAYED), choices=PLAYED)
     parser.add_argument("--runs", type=int, default=2000)
-    parser.add_argument("--points", type=int, default=120)
-    parser.add_argument("--common", type=int, default=80)
+    parser.add_argument("--points", type=int, default=80)
+    parser.add_argument("--common", type=int, default=50)
     parser.add_argument("--seeds", type=int, nargs="*", default=[])
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--truth", type=Path)
     options = parser.parse_args()
     found = {}
     for name in options.process:
         true, errors = true_changes(cycles(name, {}, range(FIRST_TRUE, FIRST_TRUE + options.runs)))
         print(f"{name:12} truth  {in_row(true)}  ± {in_row(errors, '.2f')}", flush=True)
+        if options.truth:
+            options.truth.mkdir(parents=True, exist_ok=True)
+            content = {"changes": true.tolist(), "errors": errors.tolist(), "runs": options.runs}
+            for alike in (name, *(("turnover", "completions") if name == "minutes" else ())):
+                (options.truth / f"truth of {alike}.json").write_text(json.dumps(content))
         found[name] = floor(name, true, options) | {"true": true.tolist(), "errors": errors.tolist()}
         if options.json:
             options.json.write_text(json.dumps(found, indent=1) + "\n")
@@ -67,7 +74,7 @@ def values_of(name: str) -> list[Value]:
     """Return the values of a process that a log tells, with the deviations of the inverse Fisher information."""
     made, cases = unusual.changed(name, ""), unusual.changed(name, "")["a_week"] * unusual.WEEKS
     reached, information, assessed = 1.0, 0.0, 1.0
-    if "Chat" not in made["work"] and name != "branches":
+    if name not in ("chats", "branches"):
         for i in range(40):
             p = made["again"] / made["fewer"] ** i
             information += cases * reached / (p * (1.0 - p)) / made["fewer"] ** (2 * i)
@@ -76,8 +83,6 @@ def values_of(name: str) -> list[Value]:
     often = {"Assess": assessed, "Clarify": assessed - 1.0} if information else {}
     values = [Value("a_week", 1.0 / math.sqrt(cases))]
     values += [Value(a, 1.0 / math.sqrt(cases * often.get(a, 1.0))) for a in made["work"]]
-    if name == "branches" or "Chat" in made["work"]:
-        values = [value for value in values if value.name != "Verify" or name == "branches"]
     if information:
         values.append(Value("again", 1.0 / math.sqrt(information)))
     if name == "value":
@@ -132,7 +137,7 @@ def floor(name: str, true: np.ndarray, options: argparse.Namespace) -> dict[str,
     likely = predicted(drawn) - true
     share = [math.erf(z / math.sqrt(2.0)) for z in limit / best]
     held = np.abs(likely) <= limit
-    needed = options_of_length(name, (CERTAIN * best / limit) ** 2)
+    needed = cases_of_length(name, (CERTAIN * best / limit) ** 2)
     print(f"{'':12} best deviation {in_row(best, '.2f')}; limit {in_row(limit, '.2f')}; residual {in_row(rest, '.2f')}")
     for k, value in enumerate(values):
         print(f"{'':12}   {value.name:9} {100 * value.deviation:5.2f} % {in_row(gradient[k], '+.2f')}")
@@ -150,7 +155,7 @@ def floor(name: str, true: np.ndarray, options: argparse.Namespace) -> dict[str,
     return {k: v.tolist() for k, v in keys.items()} | {"mean off": likely.mean(0).tolist(), "logs": rows}
 
 
-def options_of_length(name: str, factor: np.ndarray) -> np.ndarray:
+def cases_of_length(name: str, factor: np.ndarray) -> np.ndarray:
     """Return numbers of cases from multiples of the length of the logs of a process."""
     return np.asarray(factor * unusual.changed(name, "")["a_week"] * unusual.WEEKS)
 
