@@ -68,8 +68,7 @@ def estimated(name: str, seed: int) -> dict[str, Any]:
     rounding to whole minutes is left out.
     """
     made = unusual.changed(name, "")
-    play = unusual.Play(made, seed)
-    cases, by_amount = play.cases, made.get("order") == "amount"
+    cases, by_amount = unusual.draw(made, seed)[1], made.get("order") == "amount"
     work: dict[str, list[float]] = {activity: [] for activity in made["work"]}
     rounds: Counter[tuple[int, bool]] = Counter()
     for case in cases:

@@ -168,6 +168,27 @@ def changed(name: str, change: str, **values: Any) -> Made:
     return made
 
 
+def draw(made: Made, seed: int) -> tuple[list[float], list[Made]]:
+    """Return the arrivals and the cases of a run; with ``most``, arrivals of that rate, of which a share is kept."""
+    most, marks = made.get("most", made["a_week"]), random.Random(f"{seed} marks")
+    drawn = enumerate(arrival_times(most, random.Random(f"{seed} arrivals")))
+    kept = [(i, at) for i, at in drawn if "most" not in made or marks.random() < made["a_week"] / most]
+    return [at for _, at in kept], [draw_case(made, random.Random(f"{seed} case {i}")) for i, _ in kept]
+
+
+def draw_case(made: Made, rng: random.Random) -> Made:
+    """Draw a case: its tasks with their shares of the mean time, and its attributes."""
+    tasks = made["path"](rng, made)
+    luck = [rng.expovariate(1.0) for _ in tasks]
+    amount, allowance = math.exp(rng.gauss(*made.get("amounts", AMOUNTS))), rng.choice([24.0, 72.0, 168.0])
+    if "step" in made:
+        amount = max(round(amount / made["step"]), 1) * made["step"]
+    if made.get("order") == "amount":
+        luck = [amount * part for part in luck]
+    waits = [len(after) for _, after in tasks]
+    return {"tasks": tasks, "luck": luck, "amount": amount, "allowance": allowance, "waits": waits}
+
+
 class Play:
     """One run; ``events`` are (case, activity, person, start, end).
 
@@ -184,11 +205,7 @@ class Play:
             name: {"on": False, "open": [], "since": 0.0, "version": 0, "capacity": 1, "skills": set()} | who
             for name, who in made["people"].items()
         }
-        most, marks = made.get("most", made["a_week"]), random.Random(f"{seed} marks")
-        drawn = enumerate(arrival_times(most, random.Random(f"{seed} arrivals")))
-        kept = [(i, at) for i, at in drawn if "most" not in made or marks.random() < made["a_week"] / most]
-        self.arrivals = [at for _, at in kept]
-        self.cases = [self.case(random.Random(f"{seed} case {i}")) for i, _ in kept]
+        self.arrivals, self.cases = draw(made, seed)
         for i, at in enumerate(self.arrivals):
             self.push(at, "arrive", i)
         for name, who in self.people.items():
@@ -200,18 +217,6 @@ class Play:
             self.now, _, kind, what = heapq.heappop(self.heap)
             getattr(self, kind)(what)
             self.dispatch()
-
-    def case(self, rng: random.Random) -> Made:
-        """Draw a case: its tasks with their shares of the mean time, and its attributes."""
-        tasks = self.made["path"](rng, self.made)
-        luck = [rng.expovariate(1.0) for _ in tasks]
-        amount, allowance = math.exp(rng.gauss(*self.made.get("amounts", AMOUNTS))), rng.choice([24.0, 72.0, 168.0])
-        if "step" in self.made:
-            amount = max(round(amount / self.made["step"]), 1) * self.made["step"]
-        if self.made.get("order") == "amount":
-            luck = [amount * part for part in luck]
-        waits = [len(after) for _, after in tasks]
-        return {"tasks": tasks, "luck": luck, "amount": amount, "allowance": allowance, "waits": waits}
 
     def push(self, at: float, kind: str, what: Any) -> None:
         """Add an event."""

@@ -41,6 +41,29 @@ def test_intervals_of_a_hierarchical_model_hold_the_truth(between):
     assert 0.94 < held / tries < 0.985 if between == 0.0 else 0.935 < held / tries < 0.965
 
 
+@pytest.mark.parametrize("between", [0.0, BETWEEN, 10 * BETWEEN])
+def test_intervals_of_few_blocks_hold_the_truth_with_simulated_logs(between):
+    """Blocks of a log may be alike by chance; without the simulated logs 92 to 93 % of the intervals hold the truth."""
+    rng, tries, blocks, held = np.random.default_rng(4), 4000, 13, 0
+    for _ in range(tries):
+        alike = between * rng.chisquare(blocks - 1) / blocks  # variance between the draws from this log
+        drawn, simulated = (
+            [Effect(value, WITHIN, 20) for value in rng.normal(0.0, np.sqrt(variance + WITHIN), count)]
+            for variance, count in ((alike, 20), (between, 10))
+        )
+        estimate = Effect(rng.normal(0.0, np.sqrt(between + WITHIN)), WITHIN * rng.chisquare(29) / 29, 30)
+        found = interval(estimate, log_error(drawn, blocks, simulated))
+        held += found.low <= 0.0 <= found.high
+    assert 0.94 < held / tries < 0.985 if between == 0.0 else 0.94 < held / tries < 0.965
+
+
+def test_simulated_logs_are_the_least_variance():
+    apart = [Effect(0.1, 0.0, 20), Effect(0.3, 0.0, 20)]  # variance 0.02
+    alike = [Effect(0.2, 0.0, 20), Effect(0.2, 0.0, 20), Effect(0.2, 0.0, 20)]
+    assert log_error(alike, 1e9, apart) == LogError(pytest.approx(0.02 / 3), 3, 3.0)
+    assert log_error(apart, 1e9, alike) == LogError(pytest.approx(0.02), 2, 1.0)
+
+
 def test_the_interval_is_that_of_welch_and_satterthwaite():
     within, between = 4e-4, 9e-4
     found = interval(Effect(0.2, within, 30), LogError(between, 20, 19.0))

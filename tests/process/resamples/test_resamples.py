@@ -1,18 +1,20 @@
 """Changes on logs that are drawn and mined again: the spread between independent logs, and what whatif says of it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.ending import only_here
-from helpers.generated_logs import desk_log, written
+from helpers.generated_logs import desk_log, shifts_of_eight_hours, written
 
 from longstride.cli import main
 from longstride.errors import UserError
 from longstride.process.changes.apply import apply_changes
 from longstride.process.event_logs.event_log import read_event_log
 from longstride.process.mining.mine_scenario import mine_scenario
+from longstride.process.mining.working_hours import tasks_at_once
 from longstride.process.resamples import play
 from longstride.process.resamples.play import Resampling, mean_cycle_times, play_resample, play_resamples
 from longstride.process.resamples.processes import results
@@ -53,6 +55,19 @@ def test_each_resample_has_its_own_stream(resampling):
     first, again, second = (play_resample(resampling, number)["arrivals +10%"] for number in (0, 0, 1))
     assert first == again
     assert first.value != second.value
+
+
+def test_people_of_a_resample_do_as_many_tasks_at_once_as_in_the_log():
+    """Weeks that are drawn overlap, so people have open tasks of both; one of them does not become a second server."""
+    log = shifts_of_eight_hours(0.95, 600, 1).log
+    scenario = mine_scenario(log, name="shifts").scenario
+    resampled = play.drawn(log, scenario, 0, 0)
+    assert scenario.at_once == {}
+    assert tasks_at_once(replace(resampled, at_once=None)).max() == 2  # what the overlap looks like
+    mined = mine_scenario(resampled, name="resample", calibrate=False).scenario
+    assert mined.at_once == {}
+    three = play.drawn(log, scenario.model_copy(update={"at_once": {"b0": 3}}), 0, 0)
+    assert tasks_at_once(three).tolist() == [3 if name == "b0" else 1 for name in three.resources]
 
 
 def test_processes_that_end_are_replaced_by_this_one():

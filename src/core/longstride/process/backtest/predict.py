@@ -90,8 +90,9 @@ def predict(parts: Parts, playing: Playing, say: Say) -> tuple[dict[str, Predict
     Raises:
         UserError: the later part needs people whom the earlier one does not have.
     """
-    ours = _Of(parts, playing, there(parts.before), there(parts.after))
-    own = ours.play(mine_scenario(parts.before, name="earlier part").scenario, 0)
+    mined = mine_scenario(parts.before, name="earlier part").scenario
+    ours = _Of(parts, playing, mined, there(parts.before), there(parts.after))
+    own = ours.play(mined, 0)
     if own is None:
         raise UserError(f"{parts.before.source}: an activity of the later part has nobody from the earlier one.")
     resampled: list[Figures] = []
@@ -116,6 +117,7 @@ class _Of:
 
     parts: Parts
     playing: Playing
+    mined: Scenario  # from the earlier part
     earlier: Scenario
     later: Scenario
 
@@ -133,7 +135,7 @@ class _Of:
 
 def _resampled(ours: _Of, number: int) -> Figures | None:
     """Return the figures that a resample of the earlier part predicts."""
-    log = drawn(ours.parts.before, ours.playing.seed, number)
+    log = drawn(ours.parts.before, ours.mined, ours.playing.seed, number)
     try:
         return ours.play(mine_scenario(log, name=f"resample {number}").scenario, number + 1)
     except UserError:

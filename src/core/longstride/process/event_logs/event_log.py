@@ -54,6 +54,7 @@ class EventLog:
     pauses: Pauses = field(default_factory=no_pauses)  # suspensions of events, counted like ``start``
     classes: CaseClasses | None = None  # classes of the cases, if activities are split by class
     column: CaseColumn | None = None  # column by which tasks are served, if there is one
+    at_once: Mapping[str, int] | None = None  # known numbers of records on which people work at once; of others, 1
 
     def __len__(self) -> int:
         return len(self.start)

@@ -74,6 +74,7 @@ def split_jobs(log: EventLog) -> tuple[EventLog, list[str]]:
     events before that get the name "NAME before DATE"; today's person keeps the name.
     """
     resources, resource, changed = list(log.resources), log.resource.copy(), list[str]()
+    at_once = None if log.at_once is None else dict(log.at_once)
     for r, rows in enumerate(rows_by(log.resource, len(log.resources))):
         mine = rows[np.argsort(log.clock_start[rows], kind="stable")]
         if at := _change_of_job(log.activity[mine]):
@@ -81,6 +82,8 @@ def split_jobs(log: EventLog) -> tuple[EventLog, list[str]]:
             resource[mine[:at]] = len(resources)
             resources.append(f"{log.resources[r]} before {day:%Y-%m-%d}")
             changed.append(log.resources[r])
+            if at_once is not None:
+                at_once[resources[-1]] = at_once.get(log.resources[r], 1)
     if not changed:
         return log, []
     pauses = log.pauses._replace(resource=resource[log.pauses.event])
@@ -88,7 +91,7 @@ def split_jobs(log: EventLog) -> tuple[EventLog, list[str]]:
         f"Another job: {some(changed)} did other activities until a certain day, so the scenario has two people in "
         "place of each, one for each job."
     )
-    return replace(log, resources=tuple(resources), resource=resource, pauses=pauses), [note]
+    return replace(log, resources=tuple(resources), resource=resource, pauses=pauses, at_once=at_once), [note]
 
 
 def _change_of_job(activity: np.ndarray) -> int:

@@ -89,6 +89,8 @@ def tasks_at_once(log: EventLog, open_hours: np.ndarray | None = None) -> np.nda
     speed, they end at a rate in proportion to their number. The likelihoods of both decide, for all people together
     and for each. A batch is one record. ``open_hours``, bool[168], are found if they are not given.
     """
+    if log.at_once is not None:
+        return np.array([log.at_once.get(name, 1) for name in log.resources], np.int64)
     found, gains = np.ones(len(log.resources), np.int64), np.zeros(len(log.resources))
     if log.only_dates or log.starts_estimated:
         return found

@@ -1,8 +1,9 @@
 """Intervals of a ratio of two means that hold the errors of episodes, of the log and of mining.
 
 The variance of the logarithm of the ratio has three components. That within is of the episodes' means, by the delta
-method. That between is of logs: resamples give it, less what their own episodes add to it. That of mining is the square
-of its bias: how far the effect mined back from logs that a scenario has written is from the effect in that scenario.
+method. That between is of logs: resamples give it, less what their own episodes add to it. Few blocks may be alike by
+chance, so it is at least that of logs which a scenario has written, up to chance. That of mining is the square of its
+bias: how far the effect mined back from such logs is from the effect in that scenario.
 The quantile is Student's t with the degrees of freedom of Welch and Satterthwaite.
 """
 
@@ -52,19 +53,32 @@ def effect_of(changed: Sequence[float] | np.ndarray, unchanged: Sequence[float] 
     return Effect(math.log(first / second), float(spread.var(ddof=1)) / len(a), len(a))
 
 
-def log_error(effects: Sequence[Effect], blocks: float) -> LogError | None:
+def log_error(effects: Sequence[Effect], blocks: float, simulated: Sequence[Effect] = ()) -> LogError | None:
     """Return the variance between logs of an effect; None for fewer than two resamples.
+
+    Simulated logs have independent cases, and weeks of a log vary as much as that or more. So if they vary less, that
+    is chance, and the likeliest variance under this order is the mean of both, weighted by their degrees of freedom
+    (Ayer et al., "An empirical distribution function for sampling with incomplete information", 1955).
 
     Args:
         effects: the effect on each resample.
         blocks: independent blocks of the log; drawing from n blocks gives (n - 1) / n of the variance between logs.
+        simulated: the effect mined from each simulated log.
     """
     if len(effects) < 2:
         return None
-    between = float(np.var([effect.value for effect in effects], ddof=1))
-    within = float(np.mean([effect.variance for effect in effects]))
+    variance = _between(effects) * blocks / max(blocks - 1.0, 1.0)
     freedom = max(min(float(len(effects)), blocks) - 1.0, 1.0)
-    return LogError(max(between - within, 0.0) * blocks / max(blocks - 1.0, 1.0), len(effects), freedom)
+    if len(simulated) >= 2 and variance < (least := _between(simulated)):
+        both = freedom + len(simulated) - 1.0
+        variance, freedom = (freedom * variance + (both - freedom) * least) / both, both
+    return LogError(max(variance, 0.0), len(effects), freedom)
+
+
+def _between(effects: Sequence[Effect]) -> float:
+    """Return an unbiased estimate of the variance of the effects without that of their own episodes."""
+    values = [effect.value for effect in effects]
+    return float(np.var(values, ddof=1)) - float(np.mean([effect.variance for effect in effects]))
 
 
 def bias_of_mining(true: Effect, mined_back: Sequence[Effect]) -> float:

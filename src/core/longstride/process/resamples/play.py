@@ -66,7 +66,7 @@ def why_not(log: EventLog) -> str:
 def play_resamples(resampling: Resampling, processes: int, say: Say) -> dict[str, LogError]:
     """Return the error that the size of the log leaves in each change in words; a change that few allow has none.
 
-    Besides, half as many logs are simulated and mined, for the bias of mining.
+    Besides, half as many logs are simulated and mined, for the bias of mining and the least variance between logs.
     """
     count = resampling.resamples
     effects = run_resamples(partial(play_resample, resampling), count + count // 2, processes, say)
@@ -75,7 +75,7 @@ def play_resamples(resampling: Resampling, processes: int, say: Say) -> dict[str
         resampled, mined_back = (
             [of[change] for of in part if change in of] for part in (effects[:count], effects[count:])
         )
-        error = log_error(resampled, blocks)
+        error = log_error(resampled, blocks, mined_back)
         if error is not None and error.resamples >= FEWEST and change in true:
             mining = bias_of_mining(true[change], mined_back)
             found[change] = replace(error, mining=mining, mined_back=max(len(mined_back), 2))
@@ -104,9 +104,14 @@ def run_resamples(play: Callable[[int], T], count: int, processes: int, say: Say
     return found
 
 
-def drawn(log: EventLog, seed: int, number: int) -> EventLog:
-    """Return a resample of a log by its number."""
-    return resample_weeks(log, stream(seed, "resample of weeks", number), _block(log))
+def drawn(log: EventLog, scenario: Scenario, seed: int, number: int) -> EventLog:
+    """Return a resample of a log by its number.
+
+    Its people do as many tasks at once as in the ``scenario`` of the log. Where two draws meet, people have open tasks
+    of both, which would look like several at once.
+    """
+    resampled = resample_weeks(log, stream(seed, "resample of weeks", number), _block(log))
+    return replace(resampled, at_once=scenario.at_once)
 
 
 def blocks_of(log: EventLog) -> float:
@@ -123,7 +128,7 @@ def play_resample(resampling: Resampling, number: int) -> dict[str, Effect]:
     """Draw a log, or from the number of resamples on simulate one; mine it, and return the effects of the changes."""
     try:
         if number < resampling.resamples:
-            log = drawn(resampling.log, resampling.seed, number)
+            log = drawn(resampling.log, resampling.scenario, resampling.seed, number)
         else:
             seed = int(stream(resampling.seed, "simulated log", number).integers(2**31))
             log = simulated_log(resampling.scenario, resampling.log, seed)
