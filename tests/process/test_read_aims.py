@@ -25,7 +25,7 @@ from longstride.process.scenario.aims import Costs, Due, Target
 from longstride.process.scenario_file import parse_scenario, scenario_content
 from longstride.process.simulator import ProcessSimulator
 from longstride.settings import load_settings
-from longstride.simulators.loading import LoadedSimulator
+from longstride.simulators.loading import from_object
 
 
 def test_words_are_times_of_the_scenario():
@@ -175,7 +175,7 @@ def test_a_price_is_a_time_that_waiting_costs_as_much():
 
 
 def test_aims_are_kept_by_a_checkpoints_source_and_in_changed_scenarios():
-    made = LoadedSimulator(make_process(due="2 days", cost="40"), {}).with_objective("cost=1 tardiness=20")
+    made = from_object(make_process(due="2 days", cost="40"), "cost=1 tardiness=20")
     assert made.simulator.main_metric == "objective"
     again = from_source(made.source, {})
     assert again.scenario == made.simulator.scenario

@@ -146,6 +146,8 @@ class Hooks:
         input_files: files that it was made from; no run may write over them.
         own_settings: settings of a run that are options of this simulator and belong to the policy that is trained;
             no size of the simulator may follow from them.
+        takes_objective: whether :meth:`with_options` takes an ``objective``, too; then it replaces
+            :meth:`with_objective` where a program passes the simulator.
         whole_episodes: whether a policy is judged by whole episodes while it is trained: cut ones would mislead.
         files_if_refused: whether :meth:`write_files` is called although the run is refused, as they took long to make.
         report_policies: heuristics of which a report shows an episode.
@@ -156,6 +158,7 @@ class Hooks:
     notes: Sequence[str] = ()
     input_files: Sequence[str] = ()
     own_settings: Sequence[str] = ()
+    takes_objective: bool = False
     whole_episodes: bool = False
     files_if_refused: bool = False
     report_policies: Sequence[str] = ()
@@ -170,7 +173,7 @@ class Hooks:
         return Chosen({}, [])
 
     def with_options(self, simulator: Any, options: Mapping[str, Any]) -> Any:
-        """Return the simulator with some of its ``own_settings`` changed."""
+        """Return the simulator with some of its ``own_settings`` changed, or its objective (weights by quantity)."""
         return simulator
 
     def with_objective(self, simulator: Any, objective: Mapping[str, float]) -> Any:

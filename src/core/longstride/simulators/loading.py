@@ -210,16 +210,24 @@ def from_instance(simulator: Simulator) -> LoadedSimulator:
     return LoadedSimulator(simulator, source_of(simulator))
 
 
-def from_object(given: Any) -> LoadedSimulator:
+def from_object(given: Any, objective: str = "") -> LoadedSimulator:
     """Return what a Python program passes as its simulator.
 
     Args:
         given: a simulator or an environment of Gymnasium's interface; a class of either that needs no arguments, or a
             function that returns one.
+        objective: weights of quantities, such as ``cost=1``; empty for the simulator's own.
 
     Raises:
-        UserError: it is something else, or cannot be made.
+        UserError: it is something else, or cannot be made, or cannot weigh its quantities so.
     """
+    loaded = _from_object(given)
+    if objective and loaded.simulator.hooks.takes_objective:
+        return loaded.with_options({OBJECTIVE: parse_objective(objective)})
+    return loaded.with_objective(objective)
+
+
+def _from_object(given: Any) -> LoadedSimulator:
     if isinstance(given, Simulator):
         return from_instance(given)
     if is_environment(given):

@@ -117,7 +117,7 @@ def rules_of(simulator: ProcessSimulator, policies: str | None) -> list[str]:
 
 def base_of(scenario: Scenario, settings: Settings) -> Base | None:
     """Return how the simulation compares with the log that a scenario was mined from; None without one."""
-    return compare_base(with_tolerance(scenario, chosen_tolerance(settings)))
+    return compare_base(ProcessSimulator(with_tolerance(scenario, chosen_tolerance(settings))))
 
 
 def finish(

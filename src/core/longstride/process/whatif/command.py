@@ -80,7 +80,7 @@ def run_whatif(settings: Settings, options: WhatIfOptions, console: Console, say
     sampling = Sampling(config.evaluation_episodes, config.seed, config.simulation_threads or detect_cores().usable)
     say(f"Playing {sampling.episodes} episodes of each, the same random streams for every policy and scenario.")
     played = play_variants(variants, base.trained, names, sampling, say, base.prior)
-    against_log = compare_base(with_tolerance(base.scenario, chosen_tolerance(settings)))
+    against_log = compare_base(ProcessSimulator(with_tolerance(base.scenario, chosen_tolerance(settings))))
     judged = not (against_log and against_log.misses)
     if judged:
         played = with_log_errors(played, base.mined, options.resamples, sampling, say)

@@ -32,7 +32,7 @@ def load_configured(config: Config, say: Say | None = None) -> LoadedSimulator:
     Raises:
         UserError: there is none, or it cannot be built.
     """
-    return load_simulator(config.simulator, config.options_of_simulator, say).with_objective(config.objective)
+    return load_simulator(config.simulator, config.options_of_simulator, say).with_objective(config.weights)
 
 
 def with_unused(loaded: LoadedSimulator, settings: Settings) -> LoadedSimulator:
