@@ -147,7 +147,8 @@ class ProcessHooks(Hooks):
 
     def _base_sentences(self, simulator: Any) -> list[str]:
         """Return how the simulated base compares with the log."""
-        return base_sentences(self._compared(simulator), simulator.scenario)
+        base = self._compared(simulator)
+        return base_sentences(base, simulator.scenario)
 
     def _compared(self, simulator: Any) -> Base | None:
         """Return the comparison of the base with the log, simulated once; None for a scenario without a log."""

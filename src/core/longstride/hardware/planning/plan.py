@@ -101,14 +101,14 @@ def make_plan(machine: Machine, settings: PlanSettings) -> Plan:
     """
     gpu, device_reason = choices.device(machine, settings)
     precision, precision_reason = plan_precision(settings, machine, gpu, device_reason)
-    half = precision != "fp32"
+    tf32, half, usual = plan_tf32(settings, gpu), precision != "fp32", tier_defaults(gpu)
     room = choices.room_for_samples(settings, machine, gpu, half)
     batch = choices.batch_size(settings, room)
     execution = choices.update_execution(settings, gpu, device_reason, precision)
-    usual = tier_defaults(gpu)
     threads = choices.simulation_threads(settings, machine)
-    tf32, lockstep = plan_tf32(settings, gpu), choices.lockstep(settings, threads[0])
+    lockstep = choices.lockstep(settings, threads[0])
     where = collect_on(settings, gpu, device_reason, tf32[0], threads[0], lockstep[0])
+    states = policy_states(settings, gpu, where[0], tf32[0])
     chosen: dict[str, tuple[Any, str]] = {
         "device": ("cuda" if gpu else "cpu", device_reason),
         "precision": (precision, precision_reason),
@@ -121,7 +121,7 @@ def make_plan(machine: Machine, settings: PlanSettings) -> Plan:
         "simulation_threads": threads,
         "lockstep": lockstep,
         "collect_on": where,
-        "policy_states": policy_states(settings, gpu, where[0], tf32[0]),
+        "policy_states": states,
         "update_threads": choices.threads("UPDATE_THREADS", settings.update_threads, machine),
         "update_execution": execution,
         "compile": choices.compile_steps(settings, gpu, usual),

@@ -53,28 +53,26 @@ def count_gradient(
 ) -> GradientCosts:
     """Return the costs of a microbatch's gradient, in half precision or not, as a GPU computes it or a CPU.
 
-    With ``checkpointing`` the backward pass computes activations again; with ``triton`` kernels replace the operations
-    of torch for which there are some.
+    The spec has the shapes of that device. With ``checkpointing`` the backward pass computes activations again; with
+    ``triton`` kernels replace the operations of torch for which there are some.
     """
-    spec = card_spec(spec) if on_card else spec
-
-    def counted(steps: int) -> GradientCosts:
-        return _gradient(spec, sizes_for(spec, steps), half, checkpointing, on_card, triton)
-
     if not TORCH_FAMILIES[spec.family.name].loops:
-        return counted(spec.chunk)
+        return _gradient(spec, spec.chunk, half, checkpointing, on_card, triton)
+    few, more = (_gradient(spec, steps, half, checkpointing, on_card, triton) for steps in Line.counted)
     line = Line(spec.chunk)
-    few, more = (counted(steps) for steps in line.counted)
     eager = Costs(line.total(few.eager.total, more.eager.total), line.peaks(few.eager.peaks, more.eager.peaks))
     return GradientCosts(eager, line.total(few.compiled, more.compiled))
 
 
 def _gradient(
-    spec: PolicySpec, sizes: Sizes, half: bool, checkpointing: bool, on_card: bool = False, triton: bool = False
+    spec: PolicySpec, steps: int, half: bool, checkpointing: bool, on_card: bool = False, triton: bool = False
 ) -> GradientCosts:
-    """Return the same, counted with some samples."""
+    """Return the same, counted with chunks of so many steps."""
+    sizes = sizes_for(spec, steps)
+    rollout = new_samples(spec, sizes)
+    indices = torch.arange(sizes.units, device=sizes.device)
+    weights = torch.zeros(sizes.units, device=sizes.device)
     stepper = _stepper(spec, sizes, half, checkpointing, _NoAdam, on_card)
-    rollout, indices, weights = new_samples(spec, sizes), *_minibatch(sizes)
     with _counter(spec, sizes, half) as counter, torch.enable_grad():
         begins: list[int] = []
 
@@ -135,16 +133,17 @@ def count_step(spec: PolicySpec, half: bool, triton: bool = False) -> StepCosts:
 def count_values(spec: PolicySpec) -> Costs:
     """Return the costs of the critic's values of observations, in float32 whatever is planned, without a gradient."""
     if not TORCH_FAMILIES[spec.family.name].loops:
-        return _values(spec, sizes_for(spec, spec.chunk))
+        return _values(spec, spec.chunk)
+    few, more = (_values(spec, steps) for steps in Line.counted)
     line = Line(spec.chunk)
-    few, more = (_values(spec, sizes_for(spec, steps)) for steps in line.counted)
     return Costs(line.total(few.total, more.total), line.peaks(few.peaks, more.peaks))
 
 
-def _values(spec: PolicySpec, sizes: Sizes) -> Costs:
-    """Return the same, counted with some samples."""
-    model, samples = ActorCritic(spec, sizes.device), new_samples(spec, sizes)
-    observations, memory = samples.observations, None
+def _values(spec: PolicySpec, steps: int) -> Costs:
+    """Return the same, counted with chunks of so many steps."""
+    sizes = sizes_for(spec, steps)
+    observations, memory = new_samples(spec, sizes).observations, None
+    model = ActorCritic(spec, sizes.device)
     if spec.has_memory:
         states = torch.zeros(sizes.units, spec.critic_state_size, device=sizes.device)
         memory = Memory(states, torch.zeros(len(observations), 1, dtype=torch.bool, device=sizes.device))
@@ -202,11 +201,6 @@ def _stepper(
         checkpointing=checkpointing,
     )
     return TorchStepper(ActorCritic(spec, sizes.device, on_card=on_card), _PPO, settings, new_optimizer=optimizer)
-
-
-def _minibatch(sizes: Sizes) -> tuple[Tensor, Tensor]:
-    """Return indices and weights of all samples."""
-    return torch.arange(sizes.units, device=sizes.device), torch.zeros(sizes.units, device=sizes.device)
 
 
 def _counter(spec: PolicySpec, sizes: Sizes, half: bool) -> OperationCounter:

@@ -31,8 +31,8 @@ from longstride.simulators.described import described
 from longstride.simulators.loading import is_built_in
 from longstride.simulators.simulator import Simulator, function_of
 from longstride.text import Say, format_bytes
-from longstride.training.assembly.algorithm import build_algorithm, build_schedule, from_config
-from longstride.training.assembly.hosts import build_hosts_collector, uses_players
+from longstride.training.assembly.algorithm import from_config
+from longstride.training.assembly.hosts import build_hosts_collector
 from longstride.training.assembly.setup import Setup
 from longstride.training.callbacks import Callbacks
 from longstride.training.evaluation.best_heuristic import Heuristics
@@ -72,7 +72,7 @@ def build_trainer(
         group_size=size.group_size,
         grow_horizon=config.grow_horizon and 0 < size.restart_after < simulator.max_steps,
         discount_per=config.discount_per if function_of(simulator, "time") is not None else "decision",
-        schedule=build_schedule(config, setup.extensions),
+        schedule=setup.schedule,
         directory=directory,
         command=command,
         processes=services.ranks.host_size if services else 1,
@@ -121,7 +121,7 @@ def build_collector(setup: Setup, plan: Plan, ranks: Ranks = ALONE) -> Collector
     new = host_allocator(plan.device == "cuda")
     kind = EpisodeCollector if not size.steps else FixedLengthCollector if simulator.compiled else GymnasiumCollector
     try:
-        if uses_players(setup.config):
+        if setup.has_players:
             return build_hosts_collector(setup, plan, rollout, new)
         if plan.collect_on != "cpu":
             return BatchedCollector(simulator, setup.spec, rollout, _build_forward(setup, plan, share.count), new)
@@ -139,7 +139,7 @@ def build_collector(setup: Setup, plan: Plan, ranks: Ranks = ALONE) -> Collector
 def _explorers(setup: Setup, plan: Plan) -> int:
     """Return of how many instances one makes excursions from archived states; 0 where none can."""
     share, spec = setup.config.exploring_starts, setup.spec
-    is_local = plan.collect_on == "cpu" and not uses_players(setup.config)
+    is_local = plan.collect_on == "cpu" and not setup.has_players
     can_begin_anywhere = setup.size.restart_after > 0 and setup.simulator.exploring_starts
     if not (share > 0.0 and is_local and can_begin_anywhere) or spec.family.joint_steps:
         return 0
@@ -159,7 +159,7 @@ def build_updater(setup: Setup, plan: Plan, ranks: Ranks = ALONE) -> Updater:
     return Updater(
         new_model(config, setup.simulator, setup.spec, plan.device == "cuda"),
         torch.device(plan.device),
-        build_algorithm(config, setup.extensions),
+        setup.algorithm,
         from_config(
             UpdateSettings,
             config,

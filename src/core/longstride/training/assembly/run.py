@@ -41,7 +41,7 @@ from longstride.training.assembly.plan import (
     require_memory,
     write_plan,
 )
-from longstride.training.assembly.presets import budget_lines, budget_of, complete
+from longstride.training.assembly.presets import budget_lines
 from longstride.training.assembly.run_settings import (
     changed_settings,
     load_configured,
@@ -51,7 +51,7 @@ from longstride.training.assembly.run_settings import (
     values_of_a_run,
     with_unused,
 )
-from longstride.training.assembly.setup import Setup
+from longstride.training.assembly.setup import Setup, complete
 from longstride.training.choice.choose import keep_choice
 from longstride.training.display.messages import kernel_lines, memory_lines
 from longstride.training.display.progress import Progress
@@ -68,7 +68,7 @@ from longstride.training.run_directory.messages_log import MessagesLog
 from longstride.training.run_directory.metrics_log import MetricsLog, NoLog, whole_records
 from longstride.training.run_directory.plots import plot_learning_curve
 from longstride.training.settings import Services
-from longstride.training.time_budget import NO_LIMIT
+from longstride.training.time_budget import NO_LIMIT, budget_of
 from longstride.training.trainer import Trainer
 
 
@@ -192,7 +192,7 @@ def build_run(
     Raises:
         UserError: the input, the run directory or the checkpoint is not right.
     """
-    budget = budget_of(settings.config)  # loading and compiling count
+    budget = budget_of(settings.config.time_budget)  # loading and compiling count
     given = with_unused(loaded or load_configured(settings.config, say), settings)
     directory = ranks.from_first(lambda: run_directory_for(settings.config, resume, given))
     with ExitStack() as on_error, report_gpu_loss():
@@ -203,9 +203,14 @@ def build_run(
         setup = complete(settings, given, extensions)
         machine = shared_machine(detect_machine(), ranks.host_size)
         earlier = read_config(directory) if resume else None
-        part, plan = part_of(setup, ranks), apply_plan(plan_part(setup, machine, ranks), setup.spec)
+        part, plan = part_of(setup, ranks), plan_part(setup, machine, ranks)
+        plan = apply_plan(plan, setup.spec)
         ranks.use_device(plan.device)
-        said = [*setup.settings.notes, *budget_lines(setup.settings), *announce(plan, machine, setup.config, verbose)]
+        said = [
+            *setup.settings.notes,
+            *budget_lines(setup.settings, budget),
+            *announce(plan, machine, setup.config, verbose),
+        ]
         _say_all([*said, peak_line(part, plan), *exchange_lines(setup, plan, machine, ranks)], say)
         with _files_kept(setup if lock else None, directory, say):
             require_memory(part, plan, machine, ranks.size)
