@@ -84,6 +84,12 @@ def naming_the_hook(simulator: Any, name: str) -> Iterator[None]:
         ) from error
 
 
+def write_files(simulator: Any, folder: Path, seed: int, say: Say) -> list[Path]:
+    """Write what a simulator writes into a run directory, and return the files; see :meth:`Hooks.write_files`."""
+    with naming_the_hook(simulator, "write_files"):
+        return list(simulator.hooks.write_files(simulator, folder, seed, say))
+
+
 def close_all(simulator: Any) -> list[str]:
     """Close what a simulator's episodes have opened, and return sentences about what failed, in this too."""
     try:

@@ -70,6 +70,11 @@ class LoadedSimulator:
         """Sentences for the user about how the simulator was made."""
         return [*self.remarks, *self.simulator.hooks.notes]
 
+    @property
+    def is_built_in(self) -> bool:
+        """Whether it is code of this package or of Gymnasium alone."""
+        return is_built_in(str(self.source["simulator"]))
+
     def with_options(self, options: Mapping[str, Any]) -> "LoadedSimulator":
         """Return the simulator with some of its own settings changed, and its source."""
         if not options:

@@ -6,7 +6,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -19,8 +18,8 @@ from longstride.learning.distributed.ranks import ALONE, Ranks, host_first
 from longstride.output import note_losses
 from longstride.settings import Settings
 from longstride.simulators.check import check_simulator
-from longstride.simulators.hooks import naming_the_hook
-from longstride.simulators.loading import LoadedSimulator, is_built_in
+from longstride.simulators.hooks import write_files
+from longstride.simulators.loading import LoadedSimulator
 from longstride.terminal import make_console
 from longstride.text import Say
 from longstride.training.assembly.choose_options import with_chosen_options
@@ -50,6 +49,7 @@ from longstride.training.assembly.run_settings import (
     train_command,
     values_of_a_run,
     with_unused,
+    write_config,
 )
 from longstride.training.assembly.setup import Setup, complete
 from longstride.training.choice.choose import keep_choice
@@ -61,7 +61,6 @@ from longstride.training.failures import report_gpu_loss, resume_sentence
 from longstride.training.resume import resume_run
 from longstride.training.run_directory.checkpoint_writer import CheckpointWriter, WriteRetry
 from longstride.training.run_directory.directory import RunDirectory
-from longstride.training.run_directory.files import write_json
 from longstride.training.run_directory.kept_files import KeptFiles
 from longstride.training.run_directory.lock import RunLock
 from longstride.training.run_directory.messages_log import MessagesLog
@@ -225,15 +224,15 @@ def build_run(
         ranks.advise(partial(_advice, trainer))
         damaged = resume_run(trainer, directory.path, say) if resume else []
         changes = changed_settings(setup.settings, earlier["values"]) if earlier and lock else []
+        resumes = resumes_of(setup.config, earlier, trainer.iteration) if earlier else []
         say("Loading kernels; the first run of a simulator or a network compiles them, which takes up to a minute ...")
         compiled = kernel_lines(host_first(ranks, trainer.compile), CACHE_STATS)
         trainer.utilization.play_with(trainer.collector.playing_threads)
         _say_all([*changes, *compiled, *trainer.collector.take_lines()], say)
         if lock:
-            resumes = resumes_of(setup.config, earlier, trainer.iteration) if earlier else []
-            _write_settings(directory, setup, resumes, damaged)
+            write_config(directory, setup.settings, resumes, damaged, setup.extensions.names())
             write_plan(directory, plan, machine)
-        own = _write_files(setup, directory, say) if lock else ()
+        own = write_files(setup.simulator, directory.path, setup.config.seed, say) if lock else ()
         setup.simulator.hooks.release()
         say(f"Run directory: {directory}. {_sizes(setup)}")
         on_error.pop_all()
@@ -251,13 +250,6 @@ def _asked(kept: KeptFiles, should_stop: Callable[[], bool]) -> bool:
     return should_stop()
 
 
-def _write_settings(directory: RunDirectory, setup: Setup, resumes: list[dict[str, Any]], damaged: list[str]) -> None:
-    """Write config.json."""
-    values, sources = setup.config.model_dump(), setup.settings.sources
-    content = {"values": values, "sources": sources, "passed_over": damaged, "resumed": resumes}
-    write_json(directory.config, {**content, "extensions": setup.extensions.names()})
-
-
 def _sizes(setup: Setup) -> str:
     """Return a sentence about the numbers that the simulator shows and takes, and the size of a rollout."""
     simulator = setup.simulator
@@ -273,7 +265,7 @@ def _advice(trainer: Trainer) -> str:
 
 def _hints(loaded: LoadedSimulator) -> list[str]:
     """Check a user's own simulator."""
-    is_users_own = loaded.simulator.compiled and not is_built_in(str(loaded.source["simulator"]))
+    is_users_own = loaded.simulator.compiled and not loaded.is_built_in
     return [f"Hint: {hint}" for hint in check_simulator(loaded.simulator)] if is_users_own else []
 
 
@@ -284,11 +276,5 @@ def _files_kept(setup: Setup | None, directory: RunDirectory, say: Say) -> Itera
         yield
     except UserError:
         if setup is not None and setup.simulator.hooks.files_if_refused:
-            _write_files(setup, directory, say)
+            write_files(setup.simulator, directory.path, setup.config.seed, say)
         raise
-
-
-def _write_files(setup: Setup, directory: RunDirectory, say: Say) -> Sequence[Path]:
-    """Write what a simulator writes into a run directory, and return the files."""
-    with naming_the_hook(setup.simulator, "write_files"):
-        return setup.simulator.hooks.write_files(setup.simulator, directory.path, setup.config.seed, say)
