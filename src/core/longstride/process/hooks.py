@@ -97,10 +97,18 @@ class ProcessHooks(Hooks):
         paths, log = RunDirectory(folder), self._origin.log
         if not is_same_file(self._origin.scenario_file, paths.scenario):  # a file that is read stays as it is
             write_json(paths.scenario, scenario_content(simulator.scenario))
+        sentences = [] if log is None else self._compare(simulator, log, paths, seed, say)
+        for sentence in (*sentences, *self._base_sentences(simulator)):
+            say(sentence)
         if log is None:
-            for sentence in self._base_sentences(simulator):
-                say(sentence)
             return [paths.scenario]
+        say(f"The mined scenario is {paths.scenario}, the comparison {paths.fidelity_report}.")
+        return [paths.scenario, paths.fidelity, paths.fidelity_report]
+
+    def _compare(
+        self, simulator: ProcessSimulator, log: EventLog, paths: RunDirectory, seed: int, say: Say
+    ) -> Sequence[str]:
+        """Write the rows of a log that were left out, and its comparison with the simulation; return sentences."""
         if log.refused:
             write_refused_rows(log.refused, log.unit, paths.refused_rows)
             say(f"The rows that were left out are in {paths.refused_rows}.")
@@ -110,10 +118,7 @@ class ProcessHooks(Hooks):
         report = fidelity_report(log, simulator, seed=seed)
         write_json(paths.fidelity, asdict(report))
         write_atomically(paths.fidelity_report, render_markdown(report).encode())
-        for sentence in (*report.sentences, *self._base_sentences(simulator)):
-            say(sentence)
-        say(f"The mined scenario is {paths.scenario}, the comparison {paths.fidelity_report}.")
-        return [paths.scenario, paths.fidelity, paths.fidelity_report]
+        return report.sentences
 
     def learn(self, simulator: Any, records: Records) -> dict[str, float]:
         """Change the weight of cases beyond the target, and return it."""

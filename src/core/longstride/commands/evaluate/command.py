@@ -30,12 +30,9 @@ from longstride.training.evaluation.trained_policy import TrainedPolicy
 from longstride.training.run_directory.checkpoint import load_run, policy_folder
 from longstride.training.run_directory.directory import RunDirectory, run_directory_of
 from longstride.training.run_directory.files import write_json
-from longstride.training.run_directory.ownership import (
-    object_in,
-    require_replaceable,
-    require_run_directory,
-)
+from longstride.training.run_directory.ownership import require_replaceable, require_run_directory
 from longstride.training.run_directory.plots import plot_learning_curve
+from longstride.training.run_directory.read_json import object_in
 
 _KEYS = "episodes", "policies"
 """Keys that every evaluation.json has."""

@@ -22,6 +22,7 @@ from longstride.training.resume import resume_run
 from longstride.training.run_directory.checkpoint_writer import CheckpointWriter
 from longstride.training.run_directory.directory import RunDirectory, checkpoint_files, iteration_of
 from longstride.training.run_directory.metrics_log import read_metrics
+from longstride.training.settings import Services
 from longstride.training.trainer import Trainer
 
 
@@ -72,7 +73,7 @@ def _build(settings: Settings, iteration: int, resume: bool, say: Say) -> Traine
     setup, machine = complete(settings.changed({"rollout_hosts": ""}, "changed"), loaded), detect_machine()
     plan = apply_plan(plan_run(setup, machine), setup.spec)
     require_memory(setup, plan, machine)
-    trainer = build_trainer(setup, plan, directory)
+    trainer = build_trainer(setup, plan, directory, Services(CheckpointWriter(directory)))
     if resume and loaded.simulator.resumable:
         resume_run(trainer, directory, say, before=iteration)
     trainer.collector.compile(trainer.actor_params())

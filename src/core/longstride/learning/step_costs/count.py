@@ -56,10 +56,12 @@ def count_gradient(
     The spec has the shapes of that device. With ``checkpointing`` the backward pass computes activations again; with
     ``triton`` kernels replace the operations of torch for which there are some.
     """
-    if not TORCH_FAMILIES[spec.family.name].loops:
-        return _gradient(spec, spec.chunk, half, checkpointing, on_card, triton)
-    few, more = (_gradient(spec, steps, half, checkpointing, on_card, triton) for steps in Line.counted)
-    line = Line(spec.chunk)
+    loops = TORCH_FAMILIES[spec.family.name].loops
+    lengths = Line.counted if loops else (spec.chunk,)
+    few, *longer = (_gradient(spec, steps, half, checkpointing, on_card, triton) for steps in lengths)
+    if not longer:
+        return few
+    line, [more] = Line(spec.chunk), longer
     eager = Costs(line.total(few.eager.total, more.eager.total), line.peaks(few.eager.peaks, more.eager.peaks))
     return GradientCosts(eager, line.total(few.compiled, more.compiled))
 
@@ -132,10 +134,11 @@ def count_step(spec: PolicySpec, half: bool, triton: bool = False) -> StepCosts:
 @cache
 def count_values(spec: PolicySpec) -> Costs:
     """Return the costs of the critic's values of observations, in float32 whatever is planned, without a gradient."""
-    if not TORCH_FAMILIES[spec.family.name].loops:
-        return _values(spec, spec.chunk)
-    few, more = (_values(spec, steps) for steps in Line.counted)
-    line = Line(spec.chunk)
+    loops = TORCH_FAMILIES[spec.family.name].loops
+    few, *longer = (_values(spec, steps) for steps in (Line.counted if loops else (spec.chunk,)))
+    if not longer:
+        return few
+    line, [more] = Line(spec.chunk), longer
     return Costs(line.total(few.total, more.total), line.peaks(few.peaks, more.peaks))
 
 

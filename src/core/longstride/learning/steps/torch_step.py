@@ -245,7 +245,8 @@ class TorchStepper:
 
     def _loss_with_slopes(self, samples: Samples, weights: Tensor) -> StepLoss:
         """Return the loss of some samples, and its derivatives by the networks' outputs."""
-        return self._slopes_of(samples, weights, *self._outputs(samples, self.leaves))
+        logits, values = self._outputs(samples, self.leaves)
+        return self._slopes_of(samples, weights, logits, values)
 
     def _slopes_of(self, samples: Samples, weights: Tensor, logits: Tensor, values: Tensor, **others: Any) -> StepLoss:
         """Return the same for such outputs; the others are further arguments of the function."""

@@ -27,7 +27,7 @@ from longstride.settings import Settings
 from longstride.terminal import print_table
 from longstride.text import Say
 from longstride.training.run_directory.files import write_json
-from longstride.training.run_directory.ownership import object_in
+from longstride.training.run_directory.read_json import object_in
 
 _NOT_COMPARED = {*PROCESS_OPTIONS, "simulator", "simulator_options", "objective", "run_directory"} | {
     *("evaluation_episodes", "simulation_threads", "update_threads", "episode_time_limit"),

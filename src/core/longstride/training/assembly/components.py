@@ -37,7 +37,6 @@ from longstride.training.callbacks import Callbacks
 from longstride.training.evaluation.best_heuristic import Heuristics
 from longstride.training.evaluation.periodic import PeriodicEvaluation, asked_evaluation, unasked_evaluation
 from longstride.training.rollout_growth import GrowthLimits
-from longstride.training.run_directory.checkpoint_writer import CheckpointWriter
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.lock import RunLock
 from longstride.training.run_directory.plots import read_evaluation
@@ -53,15 +52,12 @@ _FEW_EPISODES = 4
 """Episodes of each heuristic that is only played for the display of a run."""
 
 
-def build_trainer(
-    setup: Setup, plan: Plan, directory: Path, command: str = "", services: Services | None = None
-) -> Trainer:
+def build_trainer(setup: Setup, plan: Plan, directory: Path, services: Services, command: str = "") -> Trainer:
     """Build the trainer of a run; nothing is written.
 
-    The command trains this run, for messages. Without services a run only writes its checkpoints.
+    The command trains this run, for messages.
     """
     config, simulator, size = setup.config, setup.simulator, setup.size
-    services = services or Services(CheckpointWriter(directory))
     growth = GrowthLimits(size.instances, size.first, size.samples, config.training_episodes * size.unit)
     parts = build_collector(setup, plan, services.ranks), build_updater(setup, plan, services.ranks)
     settings = from_config(

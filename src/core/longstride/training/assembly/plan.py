@@ -1,6 +1,6 @@
 """Plan of a run: what it needs from a machine, the lines that announce it, and torch set up by it."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import torch
 
@@ -32,8 +32,6 @@ from longstride.policies.spec import PolicySpec
 from longstride.text import format_bytes
 from longstride.training.assembly.setup import MINIBATCHES, Setup
 from longstride.training.display.messages import batch_line, memory_lines, precision_lines, rank_lines
-from longstride.training.run_directory.directory import RunDirectory
-from longstride.training.run_directory.files import write_json
 
 _FEWEST_STEPS, _MOST_STEPS = 64, 1 << 23
 """Steps of a rollout below and above which no size is named; ROLLOUT_STEPS is at most 10 million."""
@@ -191,7 +189,8 @@ def flags_that_fit(setup: Setup, machine: Machine, ranks: int = 1) -> str:
     while steps >= _FEWEST_STEPS:
         smaller = setup.changed(num_envs=instances, rollout_steps=steps)
         plan = plan_run(smaller, machine)
-        if has_room(smaller.size.memory, machine, plan.device == "cuda", _update_on_host(smaller, plan)):
+        update = _update_on_host(smaller, plan)
+        if has_room(smaller.size.memory, machine, plan.device == "cuda", update):
             return f"--num-envs {ranks * instances} --rollout-steps {steps}"
         steps //= 2
     return ""
@@ -258,11 +257,6 @@ def apply_plan(plan: Plan, spec: PolicySpec) -> Plan:
         return plan
     reasons = {**plan.reasons, "allocator": "this GPU refuses expandable segments"}
     return replace(plan, allocator="default", reasons=reasons)
-
-
-def write_plan(directory: RunDirectory, plan: Plan, machine: Machine) -> None:
-    """Write plan.json: the plan, its reasons, and the machine that it was made for."""
-    write_json(directory.plan, {**plan.as_json(), "machine": asdict(machine)})
 
 
 def exchange_lines(setup: Setup, plan: Plan, machine: Machine, ranks: Ranks) -> list[str]:

@@ -1,9 +1,9 @@
 """A Config becomes a run: simulator, plan, trainer, run directory."""
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
@@ -38,7 +38,6 @@ from longstride.training.assembly.plan import (
     peak_line,
     plan_part,
     require_memory,
-    write_plan,
 )
 from longstride.training.assembly.presets import budget_lines
 from longstride.training.assembly.run_settings import (
@@ -61,6 +60,7 @@ from longstride.training.failures import report_gpu_loss, resume_sentence
 from longstride.training.resume import resume_run
 from longstride.training.run_directory.checkpoint_writer import CheckpointWriter, WriteRetry
 from longstride.training.run_directory.directory import RunDirectory
+from longstride.training.run_directory.files import write_json
 from longstride.training.run_directory.kept_files import KeptFiles
 from longstride.training.run_directory.lock import RunLock
 from longstride.training.run_directory.messages_log import MessagesLog
@@ -211,15 +211,19 @@ def build_run(
             *announce(plan, machine, setup.config, verbose),
         ]
         _say_all([*said, peak_line(part, plan), *exchange_lines(setup, plan, machine, ranks)], say)
-        with _files_kept(setup if lock else None, directory, say):
+        try:
             require_memory(part, plan, machine, ranks.size)
             setup = with_chosen_options(setup, earlier and earlier["values"], ranks, say)
+        except UserError:
+            if lock and setup.simulator.hooks.files_if_refused:  # making them has taken long
+                write_files(setup.simulator, directory.path, setup.config.seed, say)
+            raise
         retry = WriteRetry(lock.require) if lock else WriteRetry()
         checkpoints = CheckpointWriter(directory.path, setup.config.checkpoints_kept, retry)
         played = build_evaluation(setup), build_heuristics(setup, directory) if lock else None
         tracker = build_utilization_tracker(plan, machine, ranks.size)
         services = Services(checkpoints, budget, *played, tracker, ranks, build_observer(setup, lock, say))
-        trainer = build_trainer(setup, plan, directory.path, command, services)
+        trainer = build_trainer(setup, plan, directory.path, services, command)
         on_error.callback(trainer.collector.close)
         ranks.advise(partial(_advice, trainer))
         damaged = resume_run(trainer, directory.path, say) if resume else []
@@ -230,8 +234,8 @@ def build_run(
         trainer.utilization.play_with(trainer.collector.playing_threads)
         _say_all([*changes, *compiled, *trainer.collector.take_lines()], say)
         if lock:
-            write_config(directory, setup.settings, resumes, damaged, setup.extensions.names())
-            write_plan(directory, plan, machine)
+            write_config(directory, setup.settings, resumes, damaged, trainer.metadata.get("extensions", {}))
+            write_json(directory.plan, {**plan.as_json(), "machine": asdict(machine)})
         own = write_files(setup.simulator, directory.path, setup.config.seed, say) if lock else ()
         setup.simulator.hooks.release()
         say(f"Run directory: {directory}. {_sizes(setup)}")
@@ -267,14 +271,3 @@ def _hints(loaded: LoadedSimulator) -> list[str]:
     """Check a user's own simulator."""
     is_users_own = loaded.simulator.compiled and not loaded.is_built_in
     return [f"Hint: {hint}" for hint in check_simulator(loaded.simulator)] if is_users_own else []
-
-
-@contextmanager
-def _files_kept(setup: Setup | None, directory: RunDirectory, say: Say) -> Iterator[None]:
-    """Write the files of a simulator although the run is refused, if making it has taken long."""
-    try:
-        yield
-    except UserError:
-        if setup is not None and setup.simulator.hooks.files_if_refused:
-            write_files(setup.simulator, directory.path, setup.config.seed, say)
-        raise

@@ -6,14 +6,13 @@ Inside a run directory the names of :class:`RunDirectory` are Longstride's; ever
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from longstride.errors import UserError
 from longstride.own_files.marker import kind_of, require_claimable
 from longstride.own_files.removal import remove_marked, remove_own_files, require_removable
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.lock import RunLock
-from longstride.training.run_directory.read_json import read_json
+from longstride.training.run_directory.read_json import object_in
 
 _RUN = RunDirectory("")
 _FILES = (
@@ -120,10 +119,3 @@ def is_unmarked_run(directory: RunDirectory) -> bool:
     if not isinstance(values, dict) or not isinstance(sources, dict):
         return False
     return {"simulator", "seed", "training_episodes"} <= values.keys() & sources.keys()
-
-
-def object_in(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file; an empty one if there is none."""
-    with suppress(OSError, ValueError):
-        return read_json(path)
-    return {}
