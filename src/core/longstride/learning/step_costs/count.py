@@ -13,7 +13,7 @@ from longstride.learning.algorithms.ppo import Ppo, PpoCoefficients
 from longstride.learning.step_costs.counter import OperationCounter, total
 from longstride.learning.step_costs.fusion import fused
 from longstride.learning.step_costs.line import Line
-from longstride.learning.step_costs.samples import Sizes, new_samples, rows_of, sizes_for
+from longstride.learning.step_costs.samples import Sizes, new_samples, sizes_for
 from longstride.learning.steps.clipped_adam import ClippedAdam
 from longstride.learning.steps.interface import UpdateSettings, report_columns
 from longstride.learning.steps.loss_slopes.choose import LAUNCHES, Kernels
@@ -75,7 +75,7 @@ def _gradient(
     indices = torch.arange(sizes.units, device=sizes.device)
     weights = torch.zeros(sizes.units, device=sizes.device)
     stepper = _stepper(spec, sizes, half, checkpointing, _NoAdam, on_card)
-    with _counter(spec, sizes, half) as counter, torch.enable_grad():
+    with OperationCounter(sizes.rows, half, sizes.listed) as counter, torch.enable_grad():
         begins: list[int] = []
 
         def loss_of(samples: Samples, weights: Tensor, tensors: Mapping[str, Tensor]) -> Loss:
@@ -93,7 +93,7 @@ def _gradient(
     if stepper.has_slopes:  # which torch's compiler is not given
         stepper.use_loss(None)
         stepper.microbatch_gradient(rollout, indices, weights)  # makes what is kept
-        with _counter(spec, sizes, half) as counter, torch.enable_grad():
+        with OperationCounter(sizes.rows, half, sizes.listed) as counter, torch.enable_grad():
             stepper.kernels = _counted(counter) if triton else stepper.kernels
             stepper.microbatch_gradient(rollout, indices, weights)
     return GradientCosts(Costs(total(counter.operations), _peaks(counter.alive)), total(outside).plus(compiled))
@@ -122,7 +122,7 @@ def count_step(spec: PolicySpec, half: bool, triton: bool = False) -> StepCosts:
         (torch.zeros_like(stepper.model.flat), torch.zeros(len(report_columns(_PPO)), device=sizes.device))
         for _ in range(2)
     )
-    with _counter(spec, sizes, half) as counter:
+    with OperationCounter(sizes.rows, half, sizes.listed) as counter:
         stepper.kernels = _counted(counter) if triton else stepper.kernels
         stepper.added(found, other)
         end = len(counter.operations)
@@ -204,10 +204,6 @@ def _stepper(
         checkpointing=checkpointing,
     )
     return TorchStepper(ActorCritic(spec, sizes.device, on_card=on_card), _PPO, settings, new_optimizer=optimizer)
-
-
-def _counter(spec: PolicySpec, sizes: Sizes, half: bool) -> OperationCounter:
-    return OperationCounter(rows_of(spec, sizes), half, sizes.listed)
 
 
 def _peaks(alive: Iterable[Amount]) -> tuple[Amount, ...]:
