@@ -1,6 +1,7 @@
 """Plan of a run: what it needs from a machine, the lines that announce it, and torch set up by it."""
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 
@@ -47,6 +48,27 @@ def plan_run(setup: Setup, machine: Machine) -> Plan:
         UserError: settings contradict each other or the machine.
     """
     return make_plan(machine, plan_settings(setup))
+
+
+class RankPlan(NamedTuple):
+    """What a rank does."""
+
+    part: Setup  # the setup with the instances and the memory of a rank
+    plan: Plan  # use of the machine, for which torch is set up
+    lines: list[str]  # the plan, for people
+
+
+def plan_rank(setup: Setup, machine: Machine, ranks: Ranks, verbose: bool) -> RankPlan:
+    """Plan how a rank uses its share of a machine, and set torch up by it.
+
+    Raises:
+        UserError: as for :func:`plan_part`.
+    """
+    part, plan = part_of(setup, ranks), plan_part(setup, machine, ranks)
+    plan = apply_plan(plan, setup.spec)
+    ranks.use_device(plan.device)
+    lines = announce(plan, machine, setup.config, verbose)
+    return RankPlan(part, plan, [*lines, peak_line(part, plan), *exchange_lines(setup, plan, machine, ranks)])
 
 
 def plan_part(setup: Setup, machine: Machine, ranks: Ranks) -> Plan:

@@ -30,15 +30,7 @@ from longstride.training.assembly.components import (
     build_trainer,
 )
 from longstride.training.assembly.open_directory import open_directory, run_directory_for
-from longstride.training.assembly.plan import (
-    announce,
-    apply_plan,
-    exchange_lines,
-    part_of,
-    peak_line,
-    plan_part,
-    require_memory,
-)
+from longstride.training.assembly.plan import plan_rank, require_memory
 from longstride.training.assembly.presets import budget_lines
 from longstride.training.assembly.run_settings import (
     changed_settings,
@@ -200,17 +192,9 @@ def build_run(
         _say_all([*given.notes, *ranks.from_first(partial(_hints, given))], say)
         command = train_command(settings, directory.path, file, ranks.host_size)
         setup = complete(settings, given, extensions)
-        machine = shared_machine(detect_machine(), ranks.host_size)
-        earlier = read_config(directory) if resume else None
-        part, plan = part_of(setup, ranks), plan_part(setup, machine, ranks)
-        plan = apply_plan(plan, setup.spec)
-        ranks.use_device(plan.device)
-        said = [
-            *setup.settings.notes,
-            *budget_lines(setup.settings, budget),
-            *announce(plan, machine, setup.config, verbose),
-        ]
-        _say_all([*said, peak_line(part, plan), *exchange_lines(setup, plan, machine, ranks)], say)
+        machine, earlier = shared_machine(detect_machine(), ranks.host_size), read_config(directory) if resume else None
+        part, plan, planned = plan_rank(setup, machine, ranks, verbose)
+        _say_all([*setup.settings.notes, *budget_lines(setup.settings, budget), *planned], say)
         try:
             require_memory(part, plan, machine, ranks.size)
             setup = with_chosen_options(setup, earlier and earlier["values"], ranks, say)
