@@ -10,10 +10,10 @@ from longstride.policies.families.families import FAMILIES
 from longstride.settings import Settings
 from longstride.simulators.simulator import Simulator
 from longstride.text import format_bytes, format_duration
+from longstride.training.assembly.algorithm import build_algorithm
 from longstride.training.assembly.sizes import (
     LARGEST_ROLLOUT,
     MOST_INSTANCES,
-    group_size,
     most_samples,
     names_a_size,
     policy_spec,
@@ -126,7 +126,7 @@ def apply_prior_defaults(settings: Settings, simulator: Simulator) -> Settings:
 
 def _sizes_with_prior(config: Config, simulator: Simulator) -> tuple[dict[str, Any], list[str]]:
     """Return the size of rollouts as far as memory allows it, and a line where that makes them smaller."""
-    episode, group = simulator.expected_steps or simulator.max_steps, group_size(config)
+    episode, group = simulator.expected_steps or simulator.max_steps, build_algorithm(config).group_size
     most, usual = most_samples(policy_spec(config, simulator)), round(_STEPS_WITH_PRIOR / episode)
     episodes = min(max(usual, 1), MOST_INSTANCES)
     fitting = min(episodes, max(most // episode, 1))

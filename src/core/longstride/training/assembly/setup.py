@@ -71,10 +71,11 @@ def set_up(settings: Settings, loaded: LoadedSimulator, extensions: Extensions =
         UserError: settings contradict each other or the simulator.
     """
     config = settings.config
-    spec = policy_spec(config, loaded.simulator)
-    size = rollout_size(config, loaded.simulator, spec)
+    group = build_algorithm(config).group_size  # a program's algorithm changes no size
     algorithm = build_algorithm(config, extensions)
     schedule = build_schedule(config, algorithm.coefficients)
+    spec = policy_spec(config, loaded.simulator)
+    size = rollout_size(config, loaded.simulator, spec, group)
     return Setup(settings, loaded, spec, size, algorithm, schedule, extensions)
 
 
@@ -89,6 +90,6 @@ def complete(settings: Settings, loaded: LoadedSimulator, extensions: Extensions
     if not settings.is_complete:
         settings = with_defaults(settings, loaded.simulator)
         counted = set_up(settings, loaded).size.counted
-        settings = with_budget(with_total_steps(with_preset(settings, counted), counted))
-        settings = replace(settings, is_complete=True)
+        settings = with_total_steps(with_preset(settings, counted), counted)
+        settings = replace(with_budget(settings), is_complete=True)
     return set_up(settings, loaded, extensions)

@@ -10,7 +10,6 @@ from longstride.policies.make_spec import spec_for
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.trajectory import pinned_bytes, trajectory_bytes
 from longstride.simulators.simulator import Simulator
-from longstride.training.assembly.algorithm import build_algorithm
 from longstride.training.rollout_growth import LARGEST_SHARE
 
 _USUAL_SAMPLES, MOST_INSTANCES = 372_000, 1024
@@ -96,14 +95,13 @@ def policy_spec(config: Config, simulator: Simulator) -> PolicySpec:
     return spec_for(simulator, actor, critic, config.activation, family, settings)
 
 
-def rollout_size(config: Config, simulator: Simulator, spec: PolicySpec) -> RolloutSize:
+def rollout_size(config: Config, simulator: Simulator, spec: PolicySpec, group: int) -> RolloutSize:
     """Return the size of the rollouts that a simulator is trained on.
 
     The number of instances is the user's; without one it is 1 for rollouts of ROLLOUT_STEPS steps, and otherwise as
-    many whole episodes as make a rollout of the usual size.
+    many whole episodes as make a rollout of the usual size. Instances come in groups of ``group``, which share streams.
     """
-    require_groups(config, simulator)
-    group = group_size(config)
+    require_groups(config, simulator, group)
     if grows(config, simulator):
         return _growing_size(config, simulator, spec, group)
     steps = config.rollout_steps or simulator.default_rollout_steps or (0 if simulator.compiled else _ENVIRONMENT_STEPS)
@@ -121,11 +119,6 @@ def rollout_size(config: Config, simulator: Simulator, spec: PolicySpec) -> Roll
     return RolloutSize(instances, steps, expected, reason, memory, group_size=group)
 
 
-def group_size(config: Config) -> int:
-    """Return the number of instances that share random streams; 1 where none do."""
-    return build_algorithm(config).group_size
-
-
 def names_a_size(config: Config, simulator: Simulator) -> bool:
     """Return whether the user or the simulator named the size of a rollout."""
     return bool(config.num_envs or config.rollout_steps or simulator.default_rollout_steps)
@@ -136,8 +129,8 @@ def grows(config: Config, simulator: Simulator) -> bool:
     return config.grow_rollouts and not names_a_size(config, simulator)
 
 
-def require_groups(config: Config, simulator: Simulator) -> None:
-    """Check that the instances of a run can be grouped where its algorithm compares groups.
+def require_groups(config: Config, simulator: Simulator, group_size: int) -> None:
+    """Check that the instances of a run can be grouped where its algorithm compares groups of more than one.
 
     Raises:
         UserError: they cannot.
@@ -148,7 +141,7 @@ def require_groups(config: Config, simulator: Simulator) -> None:
             f"POLICY_NETWORK is '{family.name}', which {family.joint_steps}, but KL_COEFFICIENT compares single "
             "decisions with the first policy; set it to 0."
         )
-    if group_size(config) == 1:
+    if group_size == 1:
         return
     name = config.algorithm
     if not simulator.compiled:
