@@ -123,8 +123,8 @@ def make_plan(machine: Machine, settings: PlanSettings) -> Plan:
         "graph_capture": choices.graph_capture(settings, gpu, half),
         "gradient_checkpointing": choices.gradient_checkpointing(settings, gpu),
         "allocator": choices.allocator(machine, gpu),
-        "collect_on": collect_on(settings, gpu, device_reason, tf32[0], threads[0], lockstep[0]),
         "trajectory_bytes": trajectories(settings.rollout, machine, gpu is not None),
+        "collect_on": collect_on(settings, gpu, device_reason, tf32[0], threads[0], lockstep[0]),
     }
     chosen["policy_states"] = policy_states(settings, gpu, chosen["collect_on"][0], tf32[0])
     return Plan(
