@@ -221,7 +221,7 @@ def load(simulator: Any, config: Config) -> LoadedSimulator:
     else:
         if config.simulator_options:
             raise UserError("simulator_options are for a simulator given by name; pass them to the constructor.")
-        loaded = from_object(simulator, config.objective)
+        loaded = from_object(simulator).with_objective(config.objective)
     name = loaded.source["simulator"]
     if "simulator" in config.model_fields_set and config.simulator != name:
         raise UserError(f"The simulator is {name}, but the hyperparameters name {config.simulator}; leave out one.")

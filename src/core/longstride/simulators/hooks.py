@@ -153,7 +153,7 @@ class Hooks:
         own_settings: settings of a run that are options of this simulator and belong to the policy that is trained;
             no size of the simulator may follow from them.
         takes_objective: whether :meth:`with_options` takes an ``objective``, too; then it replaces
-            :meth:`with_objective` where a program passes the simulator.
+            :meth:`with_objective`.
         whole_episodes: whether a policy is judged by whole episodes while it is trained: cut ones would mislead.
         files_if_refused: whether :meth:`write_files` is called although the run is refused, as they took long to make.
         report_policies: heuristics of which a report shows an episode.

@@ -86,7 +86,10 @@ class LoadedSimulator:
         """Return the simulator with an objective such as ``cost=1``, or a UserError; without one, its own is left."""
         if not objective:
             return self
-        simulator = self.simulator.hooks.with_objective(self.simulator, parse_objective(objective))
+        weights = parse_objective(objective)
+        if self.simulator.hooks.takes_objective:
+            return self.with_options({OBJECTIVE: weights})
+        simulator = self.simulator.hooks.with_objective(self.simulator, weights)
         own = simulator.hooks.source(simulator)
         remarks = [*self.remarks, *([] if own else [f"Objective: {objective}."])]  # those with a source have words
         return LoadedSimulator(simulator, own or {**self.source, OBJECTIVE: objective}, remarks)
@@ -216,24 +219,16 @@ def from_instance(simulator: Simulator) -> LoadedSimulator:
     return LoadedSimulator(simulator, source_of(simulator))
 
 
-def from_object(given: Any, objective: str = "") -> LoadedSimulator:
+def from_object(given: Any) -> LoadedSimulator:
     """Return what a Python program passes as its simulator.
 
     Args:
         given: a simulator or an environment of Gymnasium's interface; a class of either that needs no arguments, or a
             function that returns one.
-        objective: weights of quantities, such as ``cost=1``; empty for the simulator's own.
 
     Raises:
-        UserError: it is something else, or cannot be made, or cannot weigh its quantities so.
+        UserError: it is something else, or cannot be made.
     """
-    loaded = _from_object(given)
-    if objective and loaded.simulator.hooks.takes_objective:
-        return loaded.with_options({OBJECTIVE: parse_objective(objective)})
-    return loaded.with_objective(objective)
-
-
-def _from_object(given: Any) -> LoadedSimulator:
     if isinstance(given, Simulator):
         return from_instance(given)
     if is_environment(given):
