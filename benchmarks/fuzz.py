@@ -49,6 +49,8 @@ from longstride.training.assembly.plan import plan_run
 from longstride.training.assembly.setup import set_up
 from longstride.training.resume import resume_run
 from longstride.training.run_directory.checkpoint import load_run, save_checkpoint, seal, unseal
+from longstride.training.run_directory.checkpoint_writer import CheckpointWriter
+from longstride.training.settings import Services
 
 SECONDS = 10
 
@@ -81,7 +83,8 @@ def trainer():
     loaded = load_simulator("cartpole")
     machine = Machine(physical_cores=1, usable_cores=1, total_bytes=2**34, free_bytes=2**34)
     setup = set_up(Settings(config), loaded)
-    built = build_trainer(setup, plan_run(setup, machine), Path("runs/fuzz"))
+    folder = Path("runs/fuzz")
+    built = build_trainer(setup, plan_run(setup, machine), folder, Services(CheckpointWriter(folder)))
     with tempfile.TemporaryDirectory() as folder:
         save_checkpoint(Path(folder), *built.state_dict())
         (facts,), (tensors,) = Path(folder).glob("*.json"), Path(folder).glob("*.safetensors")

@@ -29,6 +29,8 @@ from longstride.training.assembly.components import build_trainer
 from longstride.training.assembly.plan import apply_plan
 from longstride.training.assembly.setup import set_up
 from longstride.training.display.progress import Progress
+from longstride.training.run_directory.checkpoint_writer import CheckpointWriter
+from longstride.training.settings import Services
 from longstride.training.trainer import Trainer
 
 _STATUS, _PEAK_AGAIN = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -84,7 +86,8 @@ def _trainer(config: Config, simulator: LongQueue) -> tuple[Trainer, Any]:
     setup = set_up(Settings(config), LoadedSimulator(simulator, {}))
     report = make_report(setup, detect_machine())
     plan = apply_plan(report.plan, setup.spec)
-    return build_trainer(setup, plan, Path(tempfile.gettempdir())), report
+    folder = Path(tempfile.gettempdir())
+    return build_trainer(setup, plan, folder, Services(CheckpointWriter(folder))), report
 
 
 def _round(trainer: Trainer) -> dict[str, float]:

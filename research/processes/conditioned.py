@@ -40,7 +40,7 @@ from longstride.process.scenario.aims import Costs
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.scenario_file import load_scenario, scenario_content
 from longstride.process.simulator import ProcessSimulator
-from longstride.training.assembly.untrained import with_untrained
+from longstride.training.assembly.last_check import with_untrained
 from longstride.training.evaluation.compiled import CompiledPlayer, Records
 from longstride.training.evaluation.statistics import paired_difference
 from longstride.training.evaluation.trained_policy import load_trained_policy

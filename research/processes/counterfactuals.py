@@ -28,6 +28,7 @@ from longstride.process.load import read_classified_log
 from longstride.process.mining.mine_scenario import mine_scenario
 from longstride.process.options import ProcessOptions
 from longstride.process.resamples.play import mean_cycle_times
+from longstride.process.simulator import ProcessSimulator
 
 CHANGES = ("people +1", "arrivals +10%", "arrivals +20%", "times -20%")
 FEWEST_RUNS = 40
@@ -170,7 +171,8 @@ def measure(engine: ModuleType, name: str, seed: int, options: argparse.Namespac
     log, words = generated(engine, name, seed, options.folder)
     mined = mine_scenario(log, name="generated")
     first, last = log.case_times()
-    base = compare_base(mined.scenario.model_copy(update={"logged": logged_figures(log, mined.scenario, [])}))
+    logged = logged_figures(log, mined.scenario, [])
+    base = compare_base(ProcessSimulator(mined.scenario.model_copy(update={"logged": logged})))
     assert base is not None
     scenarios = [mined.scenario, *(apply_changes(mined.scenario, text).scenario for text in words.values())]
     cycles = [float(mean_cycle_times(scenario, range(options.episodes)).mean()) for scenario in scenarios]

@@ -24,6 +24,7 @@ from longstride.process.fidelity.base import compare_base, logged_figures
 from longstride.process.mining.mine_scenario import mine_scenario
 from longstride.process.resamples.interval import Interval, LogError, effect_of, interval
 from longstride.process.resamples.play import Resampling, mean_cycle_times, play_resamples
+from longstride.process.simulator import ProcessSimulator
 
 
 def main() -> None:
@@ -55,7 +56,7 @@ def measure(engine: ModuleType, name: str, seed: int, true: list[float], options
     """Return a row for each change of one log: the prediction, both intervals and the truth, in %."""
     log, words = generated(engine, name, seed, options.folder)
     mined = mine_scenario(log, name="generated").scenario
-    base = compare_base(mined.model_copy(update={"logged": logged_figures(log, mined, [])}))
+    base = compare_base(ProcessSimulator(mined.model_copy(update={"logged": logged_figures(log, mined, [])})))
     assert base is not None
     resampling = Resampling(log, mined, "weekly", tuple(words.values()), options.resamples, 20, seed)
     begin = time.process_time()

@@ -14,10 +14,12 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src" / "core"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+import torch
+
 from benchmarks.executions import DESK_WITH_FEATURES
-from longstride.learning.step_costs.count import _counted, _minibatch, _stepper
+from longstride.learning.step_costs.count import _counted, _stepper
 from longstride.learning.step_costs.counter import OperationCounter
-from longstride.learning.step_costs.samples import new_samples, rows_of, sizes_for
+from longstride.learning.step_costs.samples import new_samples, sizes_for
 from longstride.policies.card_spec import card_spec
 
 GROUPS = {
@@ -75,9 +77,10 @@ def launches(half: bool, triton: bool) -> list[tuple[str, str]]:
     """Return group and text of each launch of a step."""
     spec = card_spec(DESK_WITH_FEATURES)
     sizes = sizes_for(spec, spec.chunk)
-    stepper, given = _stepper(spec, sizes, half, False, on_card=True), (new_samples(spec, sizes), *_minibatch(sizes))
+    indices, weights = torch.arange(sizes.units, device=sizes.device), torch.zeros(sizes.units, device=sizes.device)
+    stepper, given = _stepper(spec, sizes, half, False, on_card=True), (new_samples(spec, sizes), indices, weights)
     stepper.step(*given)  # makes what is kept
-    with Listed(rows_of(spec, sizes), half, sizes.listed) as counter:
+    with Listed(sizes.rows, half, sizes.listed) as counter:
         stepper.kernels = _counted(counter) if triton else stepper.kernels
         stepper.step(*given)
     return counter.lines[: len(counter.operations)]

@@ -19,10 +19,11 @@ from helpers.toy_runs import (
 )
 
 from longstride.hardware.detect import detect_machine
+from longstride.hardware.planning.choices import auto_batch_size
 from longstride.hardware.planning.gpu_catalog import find_card
 from longstride.hardware.planning.plan import make_plan
 from longstride.hardware.planning.precision import choose_precision
-from longstride.hardware.planning.update_memory import SAFETY, auto_batch_size
+from longstride.hardware.planning.update_memory import SAFETY
 from longstride.hardware.types import PlanSettings
 from longstride.learning.algorithms.interface import Samples
 from longstride.learning.device_transfer import host_allocator

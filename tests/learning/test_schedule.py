@@ -10,7 +10,7 @@ from helpers.toy_runs import toy_coefficients, toy_model, toy_stepper
 from longstride.config import Config
 from longstride.learning.algorithms.ppo import PpoCoefficients
 from longstride.learning.schedule import Coefficients, Schedule
-from longstride.training.assembly.algorithm import build_schedule
+from longstride.training.assembly.algorithm import build_algorithm, build_schedule
 
 
 def test_coefficients_by_hand():
@@ -30,8 +30,12 @@ def test_what_is_constant_is_not_rounded():
     assert all(Schedule(start, start).at(i / 49) == start for i in range(49))
 
 
+def scheduled(config):
+    return build_schedule(config, build_algorithm(config).coefficients)
+
+
 def test_by_default_learning_rates_and_entropy_fall_to_zero():
-    factor, loss = build_schedule(Config()).at(10 / 50)
+    factor, loss = scheduled(Config()).at(10 / 50)
     assert factor == 1.0 - 10 / 50
     assert loss == pytest.approx(PpoCoefficients(0.2, 0.03 * 40 / 50, 0.5))
 
@@ -51,7 +55,7 @@ def test_by_default_learning_rates_and_entropy_fall_to_zero():
 def test_options_become_a_schedule(values, expected):
     """Expected are the factor of the learning rates, the clip range and the coefficient of the entropy."""
     usual = {"entropy_coefficient": 0.0, "entropy_schedule": "constant"}
-    factor, loss = build_schedule(Config(**{**usual, **values})).at(1 / 4)
+    factor, loss = scheduled(Config(**{**usual, **values})).at(1 / 4)
     assert (factor, loss.clip_range, loss.entropy_coefficient) == pytest.approx(expected)
     assert loss.value_coefficient == 0.5
 

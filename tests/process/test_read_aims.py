@@ -12,6 +12,7 @@ from oracles.process_play import office, rework, scenario, service
 from longstride import Hyperparameters, train
 from longstride.api.checkpoint_simulator import simulator_of
 from longstride.cli import main
+from longstride.config import Config
 from longstride.errors import UserError
 from longstride.process.changes.apply import apply_changes
 from longstride.process.event_logs.event_log import read_event_log
@@ -25,7 +26,8 @@ from longstride.process.scenario.aims import Costs, Due, Target
 from longstride.process.scenario_file import parse_scenario, scenario_content
 from longstride.process.simulator import ProcessSimulator
 from longstride.settings import load_settings
-from longstride.simulators.loading import LoadedSimulator
+from longstride.simulators.loading import from_object
+from longstride.training.assembly.run_settings import load_configured
 
 
 def test_words_are_times_of_the_scenario():
@@ -175,8 +177,10 @@ def test_a_price_is_a_time_that_waiting_costs_as_much():
 
 
 def test_aims_are_kept_by_a_checkpoints_source_and_in_changed_scenarios():
-    made = LoadedSimulator(make_process(due="2 days", cost="40"), {}).with_objective("cost=1 tardiness=20")
+    made = from_object(make_process(due="2 days", cost="40")).with_objective("cost=1 tardiness=20")
     assert made.simulator.main_metric == "objective"
+    named = load_configured(Config(due="2 days", cost="40", objective="cost=1 tardiness=20"))
+    assert named.simulator.scenario == made.simulator.scenario and named.source == made.source
     again = from_source(made.source, {})
     assert again.scenario == made.simulator.scenario
     assert again.parameters.weights.tolist() == pytest.approx([0, 20 / 60, 0, 1, 0, 0, 0, 0])
@@ -187,6 +191,16 @@ def test_aims_are_kept_by_a_checkpoints_source_and_in_changed_scenarios():
     fewer = apply_changes(more, "people -1 cheap").scenario
     assert fewer.aims.costs is not None
     assert fewer.aims.costs.per_hour == {"quick": 8.0}
+
+
+def test_a_function_that_returns_a_process_takes_an_objective(tmp_path):
+    file = tmp_path / "desk.py"
+    file.write_text(
+        "from longstride.process.load import make_process\n\n\ndef desk():\n    return make_process(cost='40')\n"
+    )
+    loaded = load_configured(Config(simulator=f"{file}:desk", objective="cost=1"))
+    assert loaded.simulator.scenario.aims.objective == {"cost": 1.0}
+    assert loaded.source == load_configured(Config(cost="40", objective="cost=1")).source
 
 
 def test_aims_of_nobody_change_no_digest():

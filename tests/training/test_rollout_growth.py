@@ -112,7 +112,7 @@ GROWING = {
 @pytest.fixture(scope="module", autouse=True)
 def _large_rollouts_for_short_runs():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("longstride.training.assembly.setup.LARGEST_SHARE", 2)
+        patch.setattr("longstride.training.assembly.sizes.LARGEST_SHARE", 2)
         yield
 
 

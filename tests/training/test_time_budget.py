@@ -16,7 +16,7 @@ from longstride.training.assembly.run import build_run
 from longstride.training.display.progress import Progress
 from longstride.training.run_directory.checkpoint import load_checkpoint
 from longstride.training.run_directory.metrics_log import MetricsLog, read_metrics
-from longstride.training.time_budget import NO_LIMIT, Budget, parse_duration
+from longstride.training.time_budget import NO_LIMIT, Budget, budget_of, parse_duration
 
 SMALL = {
     "simulator": "oracles.toy_simulators:Bandit",
@@ -159,7 +159,7 @@ def test_time_alone_ends_a_run_whose_episodes_nobody_chose(config, sources, epis
     changed = with_budget(Settings(config, sources))
     assert changed.config.training_episodes == episodes
     assert (changed.sources.get("training_episodes") == "time_budget") == (episodes == NO_LIMIT)
-    lines = budget_lines(changed)
+    lines = budget_lines(changed, budget_of(changed.config.time_budget))
     assert len(lines) == bool(config.time_budget)
     assert all((" alone: " in line) == (episodes == NO_LIMIT) for line in lines)
 
@@ -232,9 +232,7 @@ def test_a_checkpoint_without_a_budget_says_nothing_of_time(tmp_path):
 
 def test_the_command_says_that_the_budget_ended_the_run(tmp_path, capsys, monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(
-        "longstride.training.assembly.run.budget_of", lambda config: Budget(parse_duration("30s"), clock)
-    )
+    monkeypatch.setattr("longstride.training.assembly.run.budget_of", lambda text: Budget(parse_duration("30s"), clock))
     original = Progress.iteration
 
     def slowly(self, record):

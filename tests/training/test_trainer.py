@@ -345,6 +345,7 @@ def test_what_a_run_directory_holds(uninterrupted):
     plan = json.loads((uninterrupted / "plan.json").read_text())
     assert plan["device"] == "cpu"
     assert plan["batch_size"] == 32
+    assert plan["reasons"]["device"] and plan["machine"]["usable_cores"] > 0
     assert {p.name for p in (uninterrupted / "checkpoints").iterdir()} == {"last", "best"}
 
 

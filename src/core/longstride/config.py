@@ -46,7 +46,12 @@ class Config(Service, Machine, Learning, Policy, EventLog, Simulation, Run):  # 
         own = {name: value for name, value in self.simulator_options.items() if name in PROCESS_OPTIONS}
         checked = validated(own, {name: f"--simulator-option {name}" for name in own})
         named = {name: getattr(checked if name in own else self, name) for name in PROCESS_OPTIONS}
-        return {**self.simulator_options, **named}
+        return {**self.simulator_options, **named, "objective": self.objective}
+
+    @property
+    def weights(self) -> str:
+        """OBJECTIVE for the quantities of a simulator; empty for the process, which takes it as an option."""
+        return "" if self.simulator == "process" else self.objective
 
     if not TYPE_CHECKING:  # type checkers and editors derive the names from the fields
 

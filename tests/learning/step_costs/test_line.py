@@ -8,7 +8,6 @@ from helpers.memory_models import memory_spec
 
 from longstride.learning.step_costs.count import Costs, _gradient, count_gradient, count_values
 from longstride.learning.step_costs.line import Line
-from longstride.learning.step_costs.samples import sizes_for
 from longstride.policies.families.mingru.network import MINGRU_IN_TORCH
 from longstride.policies.families.torch_families import TORCH_FAMILIES
 
@@ -35,7 +34,7 @@ def step_by_step(inputs):
 def test_what_a_long_chunk_costs_is_on_the_line(monkeypatch):
     monkeypatch.setitem(TORCH_FAMILIES, "mingru", replace(MINGRU_IN_TORCH, hidden=step_by_step))
     line = Line(STEPS)
-    few, more, whole = (_gradient(SPEC, sizes_for(SPEC, steps), False, False) for steps in (*line.counted, STEPS))
+    few, more, whole = (_gradient(SPEC, steps, False, False) for steps in (*line.counted, STEPS))
     for name in ("total", "compiled"):
         parts = ((each.compiled if name == "compiled" else each.eager.total) for each in (few, more, whole))
         short, longer, expected = parts

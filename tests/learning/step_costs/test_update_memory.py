@@ -9,7 +9,8 @@ from helpers.specs import mlp_spec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longstride.hardware.planning.update_memory import LARGEST_BATCH, SAFETY, auto_batch_size, workspace_bytes
+from longstride.hardware.planning.choices import auto_batch_size
+from longstride.hardware.planning.update_memory import LARGEST_BATCH, SAFETY, workspace_bytes
 from longstride.learning.batch.critic_values import _values
 from longstride.learning.device_transfer import upload
 from longstride.learning.step_costs.columns import column_bytes

@@ -62,7 +62,7 @@ def test_unexplained_waiting_may_be_external():
 
 
 def test_a_scenario_without_a_log_is_not_compared():
-    assert compare_base(DESK) is None
+    assert compare_base(ProcessSimulator(DESK)) is None
 
 
 def test_people_with_several_records_at_once_are_named():

@@ -11,6 +11,7 @@ from longstride.errors import UserError
 from longstride.process.event_logs.event_log import read_event_log
 from longstride.process.fidelity.fidelity import fidelity_report, render_markdown
 from longstride.process.mining.mine_scenario import mine_scenario
+from longstride.process.simulator import ProcessSimulator
 
 SAMPLE = Path(__file__).resolve().parents[3] / "src/core/longstride/process/logs/loan_desk_sample.csv"
 
@@ -27,7 +28,7 @@ def scenario(log):
 
 @pytest.fixture(scope="module")
 def report(log, scenario):
-    return fidelity_report(log, scenario, episodes=10)
+    return fidelity_report(log, ProcessSimulator(scenario), episodes=10)
 
 
 def test_the_sample_is_reproduced_by_what_is_learned_from_it(report):
@@ -51,7 +52,7 @@ def test_logged_figures_by_hand(report, log):
 
 
 def test_two_reports_of_one_seed_are_equal(report, log, scenario):
-    assert fidelity_report(log, scenario, episodes=10) == report
+    assert fidelity_report(log, ProcessSimulator(scenario), episodes=10) == report
 
 
 def test_renderings(report):
@@ -68,7 +69,9 @@ def test_a_shorter_simulated_cycle_is_said_and_its_cause_only_supposed(log, scen
     fast = scenario.model_copy(deep=True)
     for service in fast.service:
         service.quantiles = [q / 8 for q in service.quantiles]
-    sentence = next(s for s in fidelity_report(log, fast, episodes=2).sentences if "mean cycle time" in s)
+    sentence = next(
+        s for s in fidelity_report(log, ProcessSimulator(fast), episodes=2).sentences if "mean cycle time" in s
+    )
     assert sentence.startswith("The log's mean cycle time is 22 h 21 min, the simulation's ")
     assert "may be waiting" in sentence
 
@@ -78,4 +81,4 @@ def test_what_cannot_be_compared_is_refused(log, scenario):
     for service in unknown.service:
         service.observations = None
     with pytest.raises(UserError, match="no observations in service"):
-        fidelity_report(log, unknown)
+        fidelity_report(log, ProcessSimulator(unknown))

@@ -7,6 +7,7 @@ import pytest
 from longstride.process.event_logs.event_log import read_event_log
 from longstride.process.fidelity.fidelity import fidelity_report
 from longstride.process.mining.mine_scenario import mine_scenario
+from longstride.process.simulator import ProcessSimulator
 
 
 def test_what_a_system_does_is_nobodys_work(tmp_path):
@@ -22,6 +23,6 @@ def test_what_a_system_does_is_nobodys_work(tmp_path):
     log = read_event_log(file)
     scenario = mine_scenario(log, name="t", calibrate=False).scenario
     assert [entry.activity for entry in scenario.automatic] == ["Check"]
-    work = fidelity_report(log, scenario, episodes=1).hours_a_case
+    work = fidelity_report(log, ProcessSimulator(scenario), episodes=1).hours_a_case
     assert work.logged == pytest.approx(0.25)
     assert work.simulated == pytest.approx(0.25, rel=0.05)

@@ -8,6 +8,7 @@ from oracles.process_play import service
 from longstride.cli import main
 from longstride.process.fidelity.base import NOT_JUDGED, compare_base
 from longstride.process.scenario_file import parse_scenario
+from longstride.process.simulator import ProcessSimulator
 
 DESK = {
     "schema": "resource-allocation-scenario/1",
@@ -25,7 +26,7 @@ ANY = {"mean": 1.0, "median": 1.0, "p90": 1.0, "work": 0.5, "people": 0.5, "exte
 
 def repeated():
     """Return the figures of a log that the base repeats."""
-    base = compare_base(parse_scenario({**DESK, "logged": ANY}, "test"))
+    base = compare_base(ProcessSimulator(parse_scenario({**DESK, "logged": ANY}, "test")))
     mean, median, p90 = base.times
     return {"mean": mean, "median": median, "p90": p90, **base.shares._asdict()}
 

@@ -9,7 +9,7 @@ pytest.importorskip("pydantic")
 
 from longstride.config import Config
 from longstride.learning.schedule import Coefficients
-from longstride.training.assembly.algorithm import build_schedule
+from longstride.training.assembly.algorithm import build_algorithm, build_schedule
 from longstride.training.extensions import Extensions
 from longstride.training.record import iteration_record
 
@@ -27,7 +27,8 @@ class Own(SimpleNamespace):
 
 
 def test_an_algorithm_without_the_coefficients_of_ppo_has_a_schedule():
-    schedule = build_schedule(Config(entropy_schedule="linear"), Extensions(algorithm=Own))
+    config = Config(entropy_schedule="linear")
+    schedule = build_schedule(config, build_algorithm(config, Extensions(algorithm=Own)).coefficients)
     assert schedule.at(0.5).loss == Bonus(0.3)
 
 

@@ -1,6 +1,5 @@
 """From Config and simulator to a plan, what is printed about it, and what torch is set to."""
 
-import json
 import re
 from dataclasses import replace
 
@@ -19,8 +18,7 @@ from longstride.policies.make_spec import spec_for
 from longstride.simulators.loading import load_simulator
 from longstride.text import counted, format_bytes
 from longstride.training.assembly import plan as build_plan
-from longstride.training.assembly.plan import announce, apply_plan, plan_settings, write_plan
-from longstride.training.run_directory.directory import RunDirectory
+from longstride.training.assembly.plan import announce, apply_plan, plan_settings
 
 CPU = replace(NOMINAL_HOST, gpu_note="torch finds no usable NVIDIA GPU or driver")
 H200 = machine_with(find_card("H200"))
@@ -206,13 +204,3 @@ def test_torch_here_has_the_function_that_sets_the_allocator():
     assert hasattr(torch._C, "_accelerator_setAllocatorSettings") or hasattr(
         torch.cuda.memory, "_set_allocator_settings"
     )
-
-
-def test_plan_json_holds_plan_reasons_and_machine(tmp_path):
-    plan = plan_run(Config(), Bandit(), H200)
-    write_plan(RunDirectory(tmp_path), plan, H200)
-    content = json.loads((tmp_path / "plan.json").read_text())
-    machine = content.pop("machine")
-    assert content == plan.as_json()
-    assert machine["gpus"][0]["name"] == "NVIDIA H200"
-    assert machine["usable_cores"] == 8

@@ -13,8 +13,8 @@ from longstride.settings import Settings
 from longstride.simulators.hooks import naming_the_hook
 from longstride.simulators.simulator import Simulator
 from longstride.text import Say
+from longstride.training.assembly.last_check import with_untrained
 from longstride.training.assembly.run_settings import values_of_a_run
-from longstride.training.assembly.untrained import with_untrained
 from longstride.training.evaluation.acting import acting_sentence, draws_against_likeliest
 from longstride.training.evaluation.comparison import comparison_sentence
 from longstride.training.evaluation.evaluate import Evaluation, evaluate

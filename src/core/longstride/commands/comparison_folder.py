@@ -14,8 +14,8 @@ from longstride.text import Say
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.files import write_json
 from longstride.training.run_directory.lock import RunLock
-from longstride.training.run_directory.ownership import object_in, remove_run
-from longstride.training.run_directory.read_json import read_json
+from longstride.training.run_directory.ownership import remove_run
+from longstride.training.run_directory.read_json import object_in, read_json
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ folders, empty files, and the file that this process prints to.
 
 import json
 import os
+import stat
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from longstride.errors import UserError
-from longstride.own_files.opening import is_regular, open_own
+from longstride.own_files.opening import open_own
 
 Kind = Literal["run", "sweep", "comparison", "export"]
 """What a folder is for."""
@@ -42,6 +43,14 @@ class Claim:
                 (self.folder / MARKER).unlink()
             if self.made_folder:
                 self.folder.rmdir()
+
+
+def is_regular(path: Path) -> bool:
+    """Return whether a path is a regular file, and no link to one."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
 
 
 def kind_of(folder: Path) -> str:

@@ -36,14 +36,6 @@ def make_own_folder(path: Path) -> None:
         raise _is_link(path)
 
 
-def is_regular(path: Path) -> bool:
-    """Return whether a path is a regular file, and no link to one."""
-    try:
-        return stat.S_ISREG(path.lstat().st_mode)
-    except OSError:
-        return False
-
-
 def _open_regular(path: str, flags: int) -> int:
     if not _NO_FOLLOW and os.path.islink(path):
         raise _is_link(Path(path))

@@ -7,8 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from longstride.errors import UserError
-from longstride.own_files.marker import MARKER, Kind, foreign_entry, kind_of
-from longstride.own_files.opening import is_regular
+from longstride.own_files.marker import MARKER, Kind, foreign_entry, is_regular, kind_of
 
 
 def require_removable(folder: Path, kind: Kind, earlier: bool = False) -> None:

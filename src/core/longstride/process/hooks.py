@@ -19,7 +19,7 @@ from longstride.process.scenario.scenario import Scenario
 from longstride.process.scenario_file import scenario_content
 from longstride.process.simulator import ProcessSimulator
 from longstride.report.page import Section, Text
-from longstride.simulators.hooks import Chosen, Hooks, PlayedEpisode, Records, Trial
+from longstride.simulators.hooks import OBJECTIVE, Chosen, Hooks, PlayedEpisode, Records, Trial
 from longstride.text import Say
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.files import write_atomically, write_json
@@ -49,6 +49,7 @@ class ProcessHooks(Hooks):
     """
 
     own_settings = (PRIOR,)
+    takes_objective = True
     whole_episodes = True  # cut ones leave out the cases that take long
 
     def __init__(self, simulator: ProcessSimulator, origin: Origin, is_open: bool) -> None:
@@ -74,15 +75,13 @@ class ProcessHooks(Hooks):
         return choose_prior(simulator, self._is_open, trial)
 
     def with_options(self, simulator: Any, options: Mapping[str, Any]) -> Any:
-        """Return the simulator with another prior."""
+        """Return the simulator with another prior, or with other weights of the quantities of a process."""
+        if OBJECTIVE in options:
+            scenario = changed(simulator.scenario, {OBJECTIVE: options[OBJECTIVE]})
+            return with_hooks(scenario, simulator.prior, self._origin, self._is_open)
         if simulator.prior == options[PRIOR]:
             return simulator
         return with_hooks(simulator.scenario, options[PRIOR], self._origin)
-
-    def with_objective(self, simulator: Any, objective: Mapping[str, float]) -> Any:
-        """Return the simulator with other weights of the quantities of a process."""
-        scenario = changed(simulator.scenario, {"objective": dict(objective)})
-        return with_hooks(scenario, simulator.prior, self._origin, self._is_open)
 
     def settings_of(self, source: Mapping[str, Any]) -> dict[str, Any]:
         """Return the prior of a checkpoint."""
@@ -98,23 +97,28 @@ class ProcessHooks(Hooks):
         paths, log = RunDirectory(folder), self._origin.log
         if not is_same_file(self._origin.scenario_file, paths.scenario):  # a file that is read stays as it is
             write_json(paths.scenario, scenario_content(simulator.scenario))
+        sentences = [] if log is None else self._compare(simulator, log, paths, seed, say)
+        for sentence in (*sentences, *self._base_sentences(simulator)):
+            say(sentence)
         if log is None:
-            for sentence in self._base_sentences(simulator):
-                say(sentence)
             return [paths.scenario]
+        say(f"The mined scenario is {paths.scenario}, the comparison {paths.fidelity_report}.")
+        return [paths.scenario, paths.fidelity, paths.fidelity_report]
+
+    def _compare(
+        self, simulator: ProcessSimulator, log: EventLog, paths: RunDirectory, seed: int, say: Say
+    ) -> Sequence[str]:
+        """Write the rows of a log that were left out, and its comparison with the simulation; return sentences."""
         if log.refused:
             write_refused_rows(log.refused, log.unit, paths.refused_rows)
             say(f"The rows that were left out are in {paths.refused_rows}.")
         from longstride.process.fidelity.fidelity import fidelity_report, render_markdown
 
         say("Comparing log and simulation under the logged allocation habits ...")
-        report = fidelity_report(log, simulator.scenario, seed=seed)
+        report = fidelity_report(log, simulator, seed=seed)
         write_json(paths.fidelity, asdict(report))
         write_atomically(paths.fidelity_report, render_markdown(report).encode())
-        for sentence in (*report.sentences, *self._base_sentences(simulator)):
-            say(sentence)
-        say(f"The mined scenario is {paths.scenario}, the comparison {paths.fidelity_report}.")
-        return [paths.scenario, paths.fidelity, paths.fidelity_report]
+        return report.sentences
 
     def learn(self, simulator: Any, records: Records) -> dict[str, float]:
         """Change the weight of cases beyond the target, and return it."""
@@ -148,12 +152,13 @@ class ProcessHooks(Hooks):
 
     def _base_sentences(self, simulator: Any) -> list[str]:
         """Return how the simulated base compares with the log."""
-        return base_sentences(self._compared(simulator), simulator.scenario)
+        base = self._compared(simulator)
+        return base_sentences(base, simulator.scenario)
 
     def _compared(self, simulator: Any) -> Base | None:
         """Return the comparison of the base with the log, simulated once; None for a scenario without a log."""
         if self._base is None:
-            self._base = compare_base(simulator.scenario)
+            self._base = compare_base(simulator)
         return self._base
 
     def opening(self, simulator: Any, records: Mapping[str, Records]) -> list[str]:

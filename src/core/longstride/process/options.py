@@ -11,6 +11,7 @@ from longstride.process.event_logs.reading.limits import LogLimits
 from longstride.process.event_logs.reading.options import LogReading, parse_log_columns
 from longstride.process.kernel.policy_prior import PRIORS
 from longstride.process.read_aims import AimSettings
+from longstride.simulators.hooks import OBJECTIVE
 
 TOLERANCE = float(Config.model_fields["log_tolerance"].default)
 _READING = tuple(field.name for field in fields(LogReading) if field.name != "limits")
@@ -58,10 +59,10 @@ def process_options(given: Mapping[str, Any]) -> ProcessOptions:
     Raises:
         UserError: there is no such option, or no such prior.
     """
+    known = (*PROCESS_OPTIONS, OBJECTIVE)
     for name in given:
-        if name not in PROCESS_OPTIONS:
-            known = ", ".join(PROCESS_OPTIONS)
-            raise UserError(f"process has no option {name} (there are {known}){suggestion(name, PROCESS_OPTIONS)}")
+        if name not in known:
+            raise UserError(f"process has no option {name} (there are {', '.join(known)}){suggestion(name, known)}")
     limits = LogLimits(**{name.removeprefix("log_"): given[name] for name in LOG_LIMITS if name in given})
     reading = _filled(LogReading, given, limits=limits)
     options = _filled(ProcessOptions, given, reading=reading, aims=_filled(AimSettings, given))

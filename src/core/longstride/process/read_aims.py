@@ -15,6 +15,7 @@ from longstride.process.read_costs import COLUMN, costs_of
 from longstride.process.scenario.aims import Due, Target
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.scenario_file import parse_scenario, scenario_content
+from longstride.simulators.hooks import parse_objective
 from longstride.text import agreeing
 
 _HOURS = {"minute": 1 / 60, "hour": 1.0, "day": 24.0, "week": 168.0}
@@ -39,6 +40,7 @@ class AimSettings:
         class_weights: ``gold=3``, how often a case of a class counts.
         late_cases: ``in turn`` or ``last``, when queues serve cases that can no longer be in time.
         batch_start: ``ready`` or ``policy``, when batches begin.
+        objective: ``cost=1 tardiness=20``.
     """
 
     due: str = ""
@@ -48,6 +50,7 @@ class AimSettings:
     class_weights: str = ""
     late_cases: str = ""
     batch_start: str = ""
+    objective: str = ""
 
 
 def with_aims(scenario: Scenario, aims: AimSettings, log: LogColumns | None = None) -> Scenario:
@@ -76,6 +79,8 @@ def with_aims(scenario: Scenario, aims: AimSettings, log: LogColumns | None = No
         given["class_weights"] = _weights(scenario, aims.class_weights)
     if aims.late_cases:
         given["late_cases"] = aims.late_cases
+    if aims.objective:
+        given["objective"] = parse_objective(aims.objective)
     return changed(scenario, given) if given else scenario
 
 

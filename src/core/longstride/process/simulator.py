@@ -36,6 +36,7 @@ class ProcessSimulator(Simulator):
         scenario: checked scenario that is simulated.
         prior: prior of an untrained policy, one of ``policy_prior.PRIORS``.
         routing: its flow as nodes.
+        arrays: its numbers, from which the record ``parameters`` is made.
         sizes: sizes of the state record and of a nominal episode.
     """
 
@@ -56,7 +57,7 @@ class ProcessSimulator(Simulator):
     def __init__(self, scenario: Scenario, prior: str = policy_prior.RULE) -> None:
         self.scenario, self.prior = scenario, prior = with_slots(scenario), prior
         self.routing = routing = build_routing(scenario.flow, scenario.activities)
-        parameters, self.sizes = build_parameters(scenario, routing)
+        self.arrays, self.sizes = parameters, _ = build_parameters(scenario, routing)
         pairs, resources = len(parameters.pair_mean), len(scenario.resources)
         self.action_space = Discrete(pairs + 1)
         self.observation_size = pairs + 2 * resources + 3 * len(scenario.activities) + 2

@@ -35,7 +35,7 @@ def build_collect_listed(simulator: Simulator, spec: PolicySpec) -> Function:
     Instances are played one after another. ``arrays.rows.features`` is float32[S, A, F] here.
     """
     functions, size, read_summary = kernel_functions(simulator), spec.observation_size, build_read_summary(simulator)
-    reset, make_step = functions.reset, build_make_step(simulator)
+    reset, make_step = functions.reset, build_make_step(functions, simulator.max_steps)
     read_list, (choose, scratch_size) = _build_read_list(functions.describe_actions), _build_choose(spec)
     most = spec.action_space.outputs
 

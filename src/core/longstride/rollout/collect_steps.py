@@ -41,8 +41,9 @@ def _build_collect_masked(simulator: Simulator, spec: PolicySpec) -> Function:
     any_features, note_state = spec.action_features > 0, _build_note_state(spec)
     layout = spec.layout
     sample, offset = build_sampling(spec.action_space, layout.log_std_offset).sample, layout.feature_weights_offset
-    read_observation, read_choices = build_readers(simulator, kernel_functions(simulator))
-    begin, make_step = build_begin(simulator, spec), build_make_step(simulator)
+    functions = kernel_functions(simulator)
+    read_observation, read_choices = build_readers(simulator, functions)
+    begin, make_step = build_begin(simulator, spec), build_make_step(functions, simulator.max_steps)
     row_size, row_dtype = row_of(spec.action_space)
 
     @njit(nogil=True)

@@ -9,14 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from longstride.simulators.compile import kernel_functions
-from longstride.simulators.simulator import (
-    OK,
-    POLICY_NOT_FINITE,
-    REWARD_NOT_FINITE,
-    Function,
-    Simulator,
-)
+from longstride.simulators.simulator import OK, POLICY_NOT_FINITE, REWARD_NOT_FINITE, Compiled, Function
 
 
 class Made(NamedTuple):
@@ -29,12 +22,11 @@ class Made(NamedTuple):
     truncated: bool  # whether the episode was cut
 
 
-def build_make_step(simulator: Simulator) -> Function:
+def build_make_step(functions: Compiled, max_steps: int) -> Function:
     """Compile ``make_step(state, parameters, action, log_prob, rng, age) -> Made``.
 
     The age is the number of steps before this one. Nothing is done if the log-probability of the action is not finite.
     """
-    functions, max_steps = kernel_functions(simulator), simulator.max_steps
     step, truncated, time = functions.step, functions.truncated, functions.time
 
     @njit(nogil=True, inline="always")

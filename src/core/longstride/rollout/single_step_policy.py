@@ -54,9 +54,9 @@ class _Always:
 @cache
 def build_step_policy(spec: PolicySpec) -> StepPolicy:
     """Compile the policy of a spec without action features."""
+    new_slot, forward = _build_new_slot(spec), build_forward(spec)
     sampling = build_sampling(spec.action_space, spec.layout.log_std_offset)
-    has_memory, chunk = spec.has_memory, spec.chunk
-    forward, allows_a_choice = build_forward(spec), build_mask_check(spec.action_space)
+    has_memory, chunk, allows_a_choice = spec.has_memory, spec.chunk, build_mask_check(spec.action_space)
     draw, best = sampling.sample, sampling.greedy
 
     @njit(nogil=True)
@@ -91,7 +91,7 @@ def build_step_policy(spec: PolicySpec) -> StepPolicy:
             handle.drawn[t, :] = action
         return status
 
-    return StepPolicy(_build_new_slot(spec), compile_whole_kernel(sample), compile_whole_kernel(greedy))
+    return StepPolicy(new_slot, compile_whole_kernel(sample), compile_whole_kernel(greedy))
 
 
 _FIELDS = ["actor_params", "observations", "masks", "drawn", "log_probs", "states", "state", "row", "values", "rng"]

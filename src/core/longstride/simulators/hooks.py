@@ -84,6 +84,12 @@ def naming_the_hook(simulator: Any, name: str) -> Iterator[None]:
         ) from error
 
 
+def write_files(simulator: Any, folder: Path, seed: int, say: Say) -> list[Path]:
+    """Write what a simulator writes into a run directory, and return the files; see :meth:`Hooks.write_files`."""
+    with naming_the_hook(simulator, "write_files"):
+        return list(simulator.hooks.write_files(simulator, folder, seed, say))
+
+
 def close_all(simulator: Any) -> list[str]:
     """Close what a simulator's episodes have opened, and return sentences about what failed, in this too."""
     try:
@@ -146,6 +152,8 @@ class Hooks:
         input_files: files that it was made from; no run may write over them.
         own_settings: settings of a run that are options of this simulator and belong to the policy that is trained;
             no size of the simulator may follow from them.
+        takes_objective: whether :meth:`with_options` takes an ``objective``, too; then it replaces
+            :meth:`with_objective`.
         whole_episodes: whether a policy is judged by whole episodes while it is trained: cut ones would mislead.
         files_if_refused: whether :meth:`write_files` is called although the run is refused, as they took long to make.
         report_policies: heuristics of which a report shows an episode.
@@ -156,6 +164,7 @@ class Hooks:
     notes: Sequence[str] = ()
     input_files: Sequence[str] = ()
     own_settings: Sequence[str] = ()
+    takes_objective: bool = False
     whole_episodes: bool = False
     files_if_refused: bool = False
     report_policies: Sequence[str] = ()
@@ -170,7 +179,7 @@ class Hooks:
         return Chosen({}, [])
 
     def with_options(self, simulator: Any, options: Mapping[str, Any]) -> Any:
-        """Return the simulator with some of its ``own_settings`` changed."""
+        """Return the simulator with some of its ``own_settings`` changed, or its objective (weights by quantity)."""
         return simulator
 
     def with_objective(self, simulator: Any, objective: Mapping[str, float]) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 from longstride.errors import UserError, one_line, reason, suggestion
 from longstride.import_path import search_working_folder_last
 from longstride.simulators.earlier_names import hint_of, present_name
-from longstride.simulators.gym.adapter import PREFIX, close, is_gymnasiums_own, registered
+from longstride.simulators.gym.adapter import PREFIX, is_gymnasiums_own, registered
 from longstride.simulators.gym.objects import (
     OBJECT,
     from_environment,
@@ -70,6 +70,11 @@ class LoadedSimulator:
         """Sentences for the user about how the simulator was made."""
         return [*self.remarks, *self.simulator.hooks.notes]
 
+    @property
+    def is_built_in(self) -> bool:
+        """Whether it is code of this package or of Gymnasium alone."""
+        return is_built_in(str(self.source["simulator"]))
+
     def with_options(self, options: Mapping[str, Any]) -> "LoadedSimulator":
         """Return the simulator with some of its own settings changed, and its source."""
         if not options:
@@ -81,7 +86,10 @@ class LoadedSimulator:
         """Return the simulator with an objective such as ``cost=1``, or a UserError; without one, its own is left."""
         if not objective:
             return self
-        simulator = self.simulator.hooks.with_objective(self.simulator, parse_objective(objective))
+        weights = parse_objective(objective)
+        if self.simulator.hooks.takes_objective:
+            return self.with_options({OBJECTIVE: weights})
+        simulator = self.simulator.hooks.with_objective(self.simulator, weights)
         own = simulator.hooks.source(simulator)
         remarks = [*self.remarks, *([] if own else [f"Objective: {objective}."])]  # those with a source have words
         return LoadedSimulator(simulator, own or {**self.source, OBJECTIVE: objective}, remarks)
@@ -119,13 +127,15 @@ def load_simulator(name: str, options: Mapping[str, Any] | None = None, say: Say
     """
     given = dict(options or {})
     source: dict[str, Any] = {"simulator": name, "options": given}
-    if not is_built_in(name):
+    built_in = _built_in(name)
+    if built_in is None and not is_gymnasiums_own(name):
         source |= recorded_source(name)  # before it runs
     if name.startswith(PREFIX):
         if ":" in name.removeprefix(PREFIX):
             search_working_folder_last()
         return LoadedSimulator(registered(name.removeprefix(PREFIX), given), source)
-    simulator = _make(name, _maker(_built_in(name) or name), given, say)
+    maker = _maker(built_in or name)
+    simulator = _make(name, maker, given, say)
     return LoadedSimulator(simulator, simulator.hooks.source(simulator) or source)
 
 
@@ -153,8 +163,7 @@ def _make(
         arguments = given if options else f"without arguments ({remedy})"
         raise UserError(f"{name} cannot be built {arguments}: {type(error).__name__}: {one_line(error)}.") from error
     if is_environment(simulator):
-        close(simulator, name)
-        return made_by(partial(maker, **more), name, options)
+        return made_by(partial(maker, **more), name, options, simulator)
     if not isinstance(simulator, Simulator):
         raise UserError(f"{name} returned {simulator!r:.80}, no longstride.Simulator and no Gymnasium environment.")
     require_complete(simulator)

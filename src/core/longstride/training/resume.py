@@ -36,6 +36,7 @@ def resume_run(trainer: Trainer, directory: Path, say: Say, before: int | None =
         _require_same_simulator(trainer, metadata, directory)
         _require_same_instances(trainer, metadata, directory)
         _require_same_algorithm(metadata.get("extensions", {}), trainer.metadata.get("extensions", {}), directory)
+        require_parameters(trainer.simulator, metadata["source"])
         trainer.load_state_dict(tensors, metadata)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RuntimeError) as error:
         if is_gpu_lost(error):
@@ -69,7 +70,6 @@ def _require_same_simulator(trainer: Trainer, metadata: dict[str, Any], director
             f"The run in {directory} began with the simulator options {json.dumps(saved)}, not {json.dumps(present)}; "
             "resume with those that it began with."
         )
-    require_parameters(trainer.simulator, metadata["source"])
 
 
 def _require_same_instances(trainer: Trainer, metadata: dict[str, Any], directory: Path) -> None:

@@ -125,3 +125,12 @@ class Budget:
         """Return the lengths of the last iterations, and of the present one so far."""
         begin = self._iteration_begin
         return [*self._lengths, *([] if begin is None else [self.elapsed - begin])]
+
+
+def budget_of(text: str) -> Budget | NoBudget:
+    """Return the budget of TIME_BUDGET, which begins now.
+
+    Raises:
+        UserError: the text is no duration.
+    """
+    return Budget(parse_duration(text)) if text else NoBudget()

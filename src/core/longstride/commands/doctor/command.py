@@ -17,8 +17,8 @@ from longstride.hardware.planning.second_gpu import format_second_gpu
 from longstride.settings import Settings
 from longstride.text import Say, counted
 from longstride.training.assembly.plan import plan_settings
-from longstride.training.assembly.presets import complete
 from longstride.training.assembly.run_settings import load_configured, settings_of_a_run, with_unused
+from longstride.training.assembly.setup import complete
 from longstride.training.assembly.simulator_trust import require_trusted_run
 from longstride.training.run_directory.metrics_log import read_metrics
 

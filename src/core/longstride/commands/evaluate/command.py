@@ -18,6 +18,7 @@ from longstride.api.compare_policies import (
 from longstride.api.report import report_at_the_end
 from longstride.config import Config
 from longstride.errors import UserError
+from longstride.own_files.marker import mark_folder
 from longstride.settings import Settings
 from longstride.simulators.loading import LoadedSimulator
 from longstride.text import Say
@@ -29,13 +30,9 @@ from longstride.training.evaluation.trained_policy import TrainedPolicy
 from longstride.training.run_directory.checkpoint import load_run, policy_folder
 from longstride.training.run_directory.directory import RunDirectory, run_directory_of
 from longstride.training.run_directory.files import write_json
-from longstride.training.run_directory.ownership import (
-    mark_run_directory,
-    object_in,
-    require_replaceable,
-    require_run_directory,
-)
+from longstride.training.run_directory.ownership import require_replaceable, require_run_directory
 from longstride.training.run_directory.plots import plot_learning_curve
+from longstride.training.run_directory.read_json import object_in
 
 _KEYS = "episodes", "policies"
 """Keys that every evaluation.json has."""
@@ -76,7 +73,7 @@ def run_evaluate(settings: Settings, options: EvaluateOptions, console: Console,
     _require_own(config, path)
     result = compare_policies(config, loaded.simulator, trained, names, say)
     if config.run_directory:
-        mark_run_directory(path.parent)
+        mark_folder(path.parent, "run")
     content = as_json(result, loaded.simulator)
     content["messages"] = [*loaded.remarks, *content["messages"]]
     written = _write(RunDirectory(path.parent), content)

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from longstride.errors import UserError
-from longstride.own_files.marker import claim_folder
-from longstride.own_files.opening import is_regular
+from longstride.own_files.marker import claim_folder, is_regular
 from longstride.policies.export.contract import (
     C_HEADER,
     C_SOURCE,

@@ -14,15 +14,16 @@ from longstride.escaping import shell_command
 from longstride.hardware.detect import detect_machine
 from longstride.hardware.planning.gpu_catalog import find_card, machine_with
 from longstride.hardware.planning.second_gpu import format_second_gpu
+from longstride.own_files.marker import mark_folder
 from longstride.setting_flags import flags_of
 from longstride.settings import Settings
 from longstride.text import Say, format_bytes, format_duration
 from longstride.training.assembly.plan import announce
-from longstride.training.assembly.presets import complete
 from longstride.training.assembly.run_settings import load_configured, with_unused
+from longstride.training.assembly.setup import complete
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.files import write_json
-from longstride.training.run_directory.ownership import mark_run_directory, require_replaceable, require_run_directory
+from longstride.training.run_directory.ownership import require_replaceable, require_run_directory
 from longstride.training.time_budget import parse_duration
 
 
@@ -60,7 +61,7 @@ def run_plan(settings: Settings, options: PlanOptions, console: Console, say: Sa
         say(line)
     content = {**report.plan.as_json(), "machine": asdict(machine), **report.as_json(), "command": command}
     if config.run_directory:
-        mark_run_directory(path.parent)
+        mark_folder(path.parent, "run")
     write_json(path, content | ({"time_budget": asdict(estimate)} if estimate else {}))
     return path
 

@@ -8,12 +8,12 @@ from rich.table import Table
 
 from longstride.commands.plan.card_use import CardUse, larger_uses, use_of
 from longstride.hardware.planning import host_memory, roofline
-from longstride.hardware.planning.choices import has_room, room_for_samples
+from longstride.hardware.planning.choices import auto_batch_size, has_room, room_for_samples
 from longstride.hardware.planning.gpu_catalog import UNCONFIRMED, card_of
 from longstride.hardware.planning.plan import Plan
 from longstride.hardware.planning.precision import choose_precision
 from longstride.hardware.planning.second_gpu import SecondGpu
-from longstride.hardware.planning.update_memory import LARGEST_BATCH, SAFETY, auto_batch_size
+from longstride.hardware.planning.update_memory import LARGEST_BATCH, SAFETY
 from longstride.hardware.planning.work import Work
 from longstride.hardware.types import Gpu, Machine
 from longstride.learning.step_costs.prediction import Prediction, predict_update, second_gpu_of

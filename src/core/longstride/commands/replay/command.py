@@ -12,10 +12,9 @@ from longstride.settings import Settings
 from longstride.simulators.hooks import close_all
 from longstride.text import Say
 from longstride.training.assembly.components import build_trainer
-from longstride.training.assembly.hosts import played_here
 from longstride.training.assembly.plan import apply_plan, plan_run, require_memory
-from longstride.training.assembly.presets import complete
 from longstride.training.assembly.run_settings import load_configured, settings_of_a_run
+from longstride.training.assembly.setup import complete
 from longstride.training.assembly.simulator_trust import located_run, require_trusted_run
 from longstride.training.display.progress import Progress
 from longstride.training.failures import report_gpu_loss
@@ -23,6 +22,7 @@ from longstride.training.resume import resume_run
 from longstride.training.run_directory.checkpoint_writer import CheckpointWriter
 from longstride.training.run_directory.directory import RunDirectory, checkpoint_files, iteration_of
 from longstride.training.run_directory.metrics_log import read_metrics
+from longstride.training.settings import Services
 from longstride.training.trainer import Trainer
 
 
@@ -70,10 +70,10 @@ def _build(settings: Settings, iteration: int, resume: bool, say: Say) -> Traine
     """Build the trainer of a run as it was before an iteration, or at its beginning."""
     directory = Path(settings.config.run_directory)
     loaded = load_configured(settings.config, say)
-    setup, machine = complete(played_here(settings), loaded), detect_machine()
+    setup, machine = complete(settings.changed({"rollout_hosts": ""}, "changed"), loaded), detect_machine()
     plan = apply_plan(plan_run(setup, machine), setup.spec)
     require_memory(setup, plan, machine)
-    trainer = build_trainer(setup, plan, directory)
+    trainer = build_trainer(setup, plan, directory, Services(CheckpointWriter(directory)))
     if resume and loaded.simulator.resumable:
         resume_run(trainer, directory, say, before=iteration)
     trainer.collector.compile(trainer.actor_params())

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from longstride.errors import UserError
-from longstride.own_files.opening import is_regular, open_own
+from longstride.own_files.marker import is_regular
+from longstride.own_files.opening import open_own
 
 _BEGINNING, _LONGEST_LINE = b'{"op_code":', 2**20
 """Begin of a line of Optuna's journal, and bytes of the first one that are read."""

@@ -14,11 +14,10 @@ from longstride.escaping import shell_word
 from longstride.learning.distributed.ranks import Ranks
 from longstride.settings import Settings
 from longstride.text import Say, counted, format_duration
-from longstride.training.assembly.last_check import SHORT_RUN, last_check, with_short_episodes
+from longstride.training.assembly.last_check import SHORT_RUN, last_check, with_short_episodes, with_untrained
 from longstride.training.assembly.resumed_settings import resumed_settings
 from longstride.training.assembly.run import Run
 from longstride.training.assembly.simulator_trust import located_run, require_trusted_run
-from longstride.training.assembly.untrained import with_untrained
 from longstride.training.evaluation.acting import acting_sentence, compare_draws, keep_verdict
 from longstride.training.evaluation.trained_policy import TrainedPolicy, load_trained_policy
 from longstride.training.run_directory.checkpoint import checkpoint_folder

@@ -4,7 +4,7 @@ from typing import Literal
 
 from longstride.errors import UserError
 from longstride.hardware.planning.gpu_catalog import TierDefaults, tier_of
-from longstride.hardware.planning.update_memory import SAFETY, auto_batch_size
+from longstride.hardware.planning.update_memory import LARGEST_BATCH, SAFETY
 from longstride.hardware.types import CAPTURED, COMPILED_BY_TORCH, Execution, Gpu, Machine, PlanSettings, Precision
 from longstride.text import counted, format_bytes
 
@@ -89,6 +89,12 @@ def batch_size(settings: PlanSettings, room: int) -> tuple[int, str]:
     limit = settings.batch_reason or f"BATCH_SIZE {largest:,}"
     reason = f"{settings.samples:,} samples, {limit}, memory would allow {room:,}"
     return auto_batch_size(settings.samples, room, largest), reason
+
+
+def auto_batch_size(samples: int, room: int, largest: int) -> int:
+    """Return the largest power of two within the samples, the room for them in memory, a user's limit, and 65,536."""
+    limit = max(1, min(samples, largest, LARGEST_BATCH, room))
+    return 1 << (limit.bit_length() - 1)
 
 
 def microbatch(batch: int, gpu: Gpu | None, room: int, execution: str, half: bool) -> tuple[int, str]:

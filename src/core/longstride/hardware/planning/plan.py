@@ -1,6 +1,6 @@
 """From settings and machine to the plan of a run: pure, printable, every choice with its reason."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 from longstride.hardware.planning import choices
@@ -46,7 +46,7 @@ class Plan:
     graph_capture: bool  # whether steps are replayed as a CUDA graph, or that is tried
     gradient_checkpointing: bool  # whether activations are computed twice to save memory
     allocator: str  # settings of torch's CUDA allocator, "default" for none
-    reasons: dict[str, str]  # a phrase for each choice, from device on
+    reasons: dict[str, str]  # a phrase for each choice, from device on, in this order
 
     @property
     def executions(self) -> tuple[Execution, ...]:
@@ -101,14 +101,12 @@ def make_plan(machine: Machine, settings: PlanSettings) -> Plan:
     """
     gpu, device_reason = choices.device(machine, settings)
     precision, precision_reason = plan_precision(settings, machine, gpu, device_reason)
-    half = precision != "fp32"
+    tf32, half, usual = plan_tf32(settings, gpu), precision != "fp32", tier_defaults(gpu)
     room = choices.room_for_samples(settings, machine, gpu, half)
     batch = choices.batch_size(settings, room)
     execution = choices.update_execution(settings, gpu, device_reason, precision)
-    usual = tier_defaults(gpu)
     threads = choices.simulation_threads(settings, machine)
-    tf32, lockstep = plan_tf32(settings, gpu), choices.lockstep(settings, threads[0])
-    where = collect_on(settings, gpu, device_reason, tf32[0], threads[0], lockstep[0])
+    lockstep = choices.lockstep(settings, threads[0])
     chosen: dict[str, tuple[Any, str]] = {
         "device": ("cuda" if gpu else "cpu", device_reason),
         "precision": (precision, precision_reason),
@@ -117,22 +115,22 @@ def make_plan(machine: Machine, settings: PlanSettings) -> Plan:
         "batch_size": batch,
         "microbatch": choices.microbatch(batch[0], gpu, room, execution[0], half),
         "parallel_episodes": choices.parallel_episodes(settings, gpu, usual),
-        "trajectory_bytes": trajectories(settings.rollout, machine, gpu is not None),
         "simulation_threads": threads,
         "lockstep": lockstep,
-        "collect_on": where,
-        "policy_states": policy_states(settings, gpu, where[0], tf32[0]),
         "update_threads": choices.threads("UPDATE_THREADS", settings.update_threads, machine),
         "update_execution": execution,
         "compile": choices.compile_steps(settings, gpu, usual),
         "graph_capture": choices.graph_capture(settings, gpu, half),
         "gradient_checkpointing": choices.gradient_checkpointing(settings, gpu),
         "allocator": choices.allocator(machine, gpu),
+        "trajectory_bytes": trajectories(settings.rollout, machine, gpu is not None),
+        "collect_on": collect_on(settings, gpu, device_reason, tf32[0], threads[0], lockstep[0]),
     }
+    chosen["policy_states"] = policy_states(settings, gpu, chosen["collect_on"][0], tf32[0])
     return Plan(
         device_name=gpu.name if gpu else "CPU",
         tier=tier_of(gpu),
         usual=usual,
-        reasons={name: reason for name, (_, reason) in chosen.items()},
+        reasons={each.name: chosen[each.name][1] for each in fields(Plan) if each.name in chosen},
         **{name: value for name, (value, _) in chosen.items()},
     )

@@ -1,4 +1,4 @@
-"""Memory of updates as far as it does not depend on the policy, and the power-of-two minibatch that follows."""
+"""Memory of updates as far as it does not depend on the policy."""
 
 SAFETY = 0.7
 """Share of the free memory that is planned for; the rest covers the allocator and what the prediction leaves out."""
@@ -25,9 +25,3 @@ def workspace_bytes(capability: tuple[int, int], collects: bool = False) -> int:
     from compute capability 9.0, else 8 MiB and 128 KiB.
     """
     return (6 if collects else 4) * ((1 << 25) if capability >= (9, 0) else (1 << 23) + (1 << 17))
-
-
-def auto_batch_size(samples: int, room: int, largest: int) -> int:
-    """Return the largest power of two within the samples, the room for them in memory, a user's limit, and 65,536."""
-    limit = max(1, min(samples, largest, LARGEST_BATCH, room))
-    return 1 << (limit.bit_length() - 1)

@@ -13,7 +13,7 @@ from longstride.learning.algorithms.ppo import Ppo, PpoCoefficients
 from longstride.learning.step_costs.counter import OperationCounter, total
 from longstride.learning.step_costs.fusion import fused
 from longstride.learning.step_costs.line import Line
-from longstride.learning.step_costs.samples import Sizes, new_samples, rows_of, sizes_for
+from longstride.learning.step_costs.samples import Sizes, new_samples, sizes_for
 from longstride.learning.steps.clipped_adam import ClippedAdam
 from longstride.learning.steps.interface import UpdateSettings, report_columns
 from longstride.learning.steps.loss_slopes.choose import LAUNCHES, Kernels
@@ -53,29 +53,29 @@ def count_gradient(
 ) -> GradientCosts:
     """Return the costs of a microbatch's gradient, in half precision or not, as a GPU computes it or a CPU.
 
-    With ``checkpointing`` the backward pass computes activations again; with ``triton`` kernels replace the operations
-    of torch for which there are some.
+    The spec has the shapes of that device. With ``checkpointing`` the backward pass computes activations again; with
+    ``triton`` kernels replace the operations of torch for which there are some.
     """
-    spec = card_spec(spec) if on_card else spec
-
-    def counted(steps: int) -> GradientCosts:
-        return _gradient(spec, sizes_for(spec, steps), half, checkpointing, on_card, triton)
-
-    if not TORCH_FAMILIES[spec.family.name].loops:
-        return counted(spec.chunk)
-    line = Line(spec.chunk)
-    few, more = (counted(steps) for steps in line.counted)
+    loops = TORCH_FAMILIES[spec.family.name].loops
+    lengths = Line.counted if loops else (spec.chunk,)
+    few, *longer = (_gradient(spec, steps, half, checkpointing, on_card, triton) for steps in lengths)
+    if not longer:
+        return few
+    line, [more] = Line(spec.chunk), longer
     eager = Costs(line.total(few.eager.total, more.eager.total), line.peaks(few.eager.peaks, more.eager.peaks))
     return GradientCosts(eager, line.total(few.compiled, more.compiled))
 
 
 def _gradient(
-    spec: PolicySpec, sizes: Sizes, half: bool, checkpointing: bool, on_card: bool = False, triton: bool = False
+    spec: PolicySpec, steps: int, half: bool, checkpointing: bool, on_card: bool = False, triton: bool = False
 ) -> GradientCosts:
-    """Return the same, counted with some samples."""
+    """Return the same, counted with chunks of so many steps."""
+    sizes = sizes_for(spec, steps)
+    rollout = new_samples(spec, sizes)
+    indices = torch.arange(sizes.units, device=sizes.device)
+    weights = torch.zeros(sizes.units, device=sizes.device)
     stepper = _stepper(spec, sizes, half, checkpointing, _NoAdam, on_card)
-    rollout, indices, weights = new_samples(spec, sizes), *_minibatch(sizes)
-    with _counter(spec, sizes, half) as counter, torch.enable_grad():
+    with OperationCounter(sizes.rows, half, sizes.listed) as counter, torch.enable_grad():
         begins: list[int] = []
 
         def loss_of(samples: Samples, weights: Tensor, tensors: Mapping[str, Tensor]) -> Loss:
@@ -93,7 +93,7 @@ def _gradient(
     if stepper.has_slopes:  # which torch's compiler is not given
         stepper.use_loss(None)
         stepper.microbatch_gradient(rollout, indices, weights)  # makes what is kept
-        with _counter(spec, sizes, half) as counter, torch.enable_grad():
+        with OperationCounter(sizes.rows, half, sizes.listed) as counter, torch.enable_grad():
             stepper.kernels = _counted(counter) if triton else stepper.kernels
             stepper.microbatch_gradient(rollout, indices, weights)
     return GradientCosts(Costs(total(counter.operations), _peaks(counter.alive)), total(outside).plus(compiled))
@@ -122,7 +122,7 @@ def count_step(spec: PolicySpec, half: bool, triton: bool = False) -> StepCosts:
         (torch.zeros_like(stepper.model.flat), torch.zeros(len(report_columns(_PPO)), device=sizes.device))
         for _ in range(2)
     )
-    with _counter(spec, sizes, half) as counter:
+    with OperationCounter(sizes.rows, half, sizes.listed) as counter:
         stepper.kernels = _counted(counter) if triton else stepper.kernels
         stepper.added(found, other)
         end = len(counter.operations)
@@ -134,17 +134,19 @@ def count_step(spec: PolicySpec, half: bool, triton: bool = False) -> StepCosts:
 @cache
 def count_values(spec: PolicySpec) -> Costs:
     """Return the costs of the critic's values of observations, in float32 whatever is planned, without a gradient."""
-    if not TORCH_FAMILIES[spec.family.name].loops:
-        return _values(spec, sizes_for(spec, spec.chunk))
-    line = Line(spec.chunk)
-    few, more = (_values(spec, sizes_for(spec, steps)) for steps in line.counted)
+    loops = TORCH_FAMILIES[spec.family.name].loops
+    few, *longer = (_values(spec, steps) for steps in (Line.counted if loops else (spec.chunk,)))
+    if not longer:
+        return few
+    line, [more] = Line(spec.chunk), longer
     return Costs(line.total(few.total, more.total), line.peaks(few.peaks, more.peaks))
 
 
-def _values(spec: PolicySpec, sizes: Sizes) -> Costs:
-    """Return the same, counted with some samples."""
-    model, samples = ActorCritic(spec, sizes.device), new_samples(spec, sizes)
-    observations, memory = samples.observations, None
+def _values(spec: PolicySpec, steps: int) -> Costs:
+    """Return the same, counted with chunks of so many steps."""
+    sizes = sizes_for(spec, steps)
+    observations, memory = new_samples(spec, sizes).observations, None
+    model = ActorCritic(spec, sizes.device)
     if spec.has_memory:
         states = torch.zeros(sizes.units, spec.critic_state_size, device=sizes.device)
         memory = Memory(states, torch.zeros(len(observations), 1, dtype=torch.bool, device=sizes.device))
@@ -202,15 +204,6 @@ def _stepper(
         checkpointing=checkpointing,
     )
     return TorchStepper(ActorCritic(spec, sizes.device, on_card=on_card), _PPO, settings, new_optimizer=optimizer)
-
-
-def _minibatch(sizes: Sizes) -> tuple[Tensor, Tensor]:
-    """Return indices and weights of all samples."""
-    return torch.arange(sizes.units, device=sizes.device), torch.zeros(sizes.units, device=sizes.device)
-
-
-def _counter(spec: PolicySpec, sizes: Sizes, half: bool) -> OperationCounter:
-    return OperationCounter(rows_of(spec, sizes), half, sizes.listed)
 
 
 def _peaks(alive: Iterable[Amount]) -> tuple[Amount, ...]:

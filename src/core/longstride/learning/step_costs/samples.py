@@ -27,12 +27,14 @@ class Sizes(NamedTuple):
         units: samples of the minibatch, or chunks for a policy with memory: a prime that divides no size of the policy.
         listed: feasible actions in the lists of all samples, another such prime.
         steps: of a chunk, 1 for a policy without memory.
+        rows: for both sizes the part of it that is a row, of which a chunk has some for its context, too.
     """
 
     device: torch.device
     units: int
     listed: int
     steps: int
+    rows: dict[int, float]
 
 
 def sizes_for(spec: PolicySpec, steps: int) -> Sizes:
@@ -43,7 +45,8 @@ def sizes_for(spec: PolicySpec, steps: int) -> Sizes:
     """
     is_small = spec.family.update_kernels and spec.layout.size <= _MOST_PARAMETERS
     units, listed = _primes(spec, _FEW if is_small else _LARGE)
-    return Sizes(torch.device("cpu" if is_small else "meta"), units, listed, steps)
+    rows = {units: 1.0 / (steps + spec.context), listed: max(spec.expected_actions, 1.0)}
+    return Sizes(torch.device("cpu" if is_small else "meta"), units, listed, steps, rows)
 
 
 def _primes(spec: PolicySpec, least: int) -> tuple[int, int]:
@@ -58,11 +61,6 @@ def _primes(spec: PolicySpec, least: int) -> tuple[int, int]:
 
 def _primes_from(least: int) -> Iterator[int]:
     return (n for n in count(least) if all(n % d for d in range(2, int(n**0.5) + 1)))
-
-
-def rows_of(spec: PolicySpec, sizes: Sizes) -> dict[int, float]:
-    """Return for both sizes the part of it that is a row, of which a chunk has some for its context, too."""
-    return {sizes.units: 1.0 / (sizes.steps + spec.context), sizes.listed: max(spec.expected_actions, 1.0)}
 
 
 def new_samples(spec: PolicySpec, sizes: Sizes) -> Samples:

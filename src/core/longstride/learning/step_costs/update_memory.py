@@ -97,7 +97,7 @@ def estimate_memory(
         indices=_INDEX * samples,
         workspace=workspace,
         joining=joining * samples,
-        values=0 if host else _value_bytes(spec) * value_rows(spec, samples),
+        values=0 if host else math.prod(_values_at_once(spec, samples)),
         crossing=crossing,
         playing=playing,
     )
@@ -108,12 +108,14 @@ def value_rows(spec: PolicySpec, samples: int) -> int:
 
     No gradients need memory then, and small pieces would be launches without work.
     """
-    return min(samples, max(_VALUE_BYTES // _value_bytes(spec), 1))
+    rows, _ = _values_at_once(spec, samples)
+    return rows
 
 
-def _value_bytes(spec: PolicySpec) -> int:
-    """Return the bytes of an observation whose value is computed."""
-    return 4 * spec.observation_size + math.ceil(max(each.per_row for each in count_values(spec).peaks))
+def _values_at_once(spec: PolicySpec, samples: int) -> tuple[int, int]:
+    """Return how many observations are valued at once, and the bytes of each."""
+    each = 4 * spec.observation_size + math.ceil(max(peak.per_row for peak in count_values(spec).peaks))
+    return min(samples, max(_VALUE_BYTES // each, 1)), each
 
 
 def playing_bytes(spec: PolicySpec, instances: int) -> int:

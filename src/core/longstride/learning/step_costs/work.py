@@ -7,12 +7,12 @@ again. All of it is counted (:mod:`longstride.learning.step_costs.count`) and gr
 
 from collections.abc import Callable, Iterator, Mapping
 
-from longstride.hardware.operations import Operations
 from longstride.hardware.planning.work import Work
 from longstride.hardware.types import CAPTURED, COMPILED_BY_TORCH, Execution
 from longstride.learning.step_costs.columns import column_bytes
 from longstride.learning.step_costs.count import count_gradient, count_step, count_values
 from longstride.learning.step_costs.update_memory import value_rows
+from longstride.policies.card_spec import card_spec
 from longstride.policies.spec import PolicySpec
 
 
@@ -28,18 +28,12 @@ def step_work(
 ) -> Work:
     """Return the work of one minibatch."""
     parts, rows = -(-batch // microbatch), batch * spec.rows_per_sample
-    part, step = _part(spec, half, execution, checkpointing, on_card, triton), count_step(spec, half, triton)
+    costs = count_gradient(card_spec(spec) if on_card else spec, half, checkpointing, on_card, triton)
+    part = costs.compiled if execution in COMPILED_BY_TORCH else costs.eager.total
+    step = count_step(spec, half, triton)
     operations = [*part.at(rows / parts, parts), *step.once.at(rows), *step.joining.at(rows, parts - 1)]
     count, captured = round(sum(times for times, _ in operations)), execution in CAPTURED
     return Work(operations, 1 if captured else count, 1, 0, count if captured else 0)
-
-
-def _part(
-    spec: PolicySpec, half: bool, execution: Execution, checkpointing: bool, on_card: bool, triton: bool
-) -> Operations:
-    """Return the costs of a microbatch."""
-    costs = count_gradient(spec, half, checkpointing, on_card, triton)
-    return costs.compiled if execution in COMPILED_BY_TORCH else costs.eager.total
 
 
 def update_work(

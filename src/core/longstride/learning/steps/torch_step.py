@@ -54,17 +54,17 @@ class TorchStepper:
         flat = model.flat.detach()
         held = {part: flat[where] for part, where in self._slices.items()}
         self.optimizer = new_optimizer(held, settings.adam, settings.max_grad_norm)
-        self.memory = OomRetry(settings.microbatch, self.device, settings.threads)
         self._scalars = {name: self._scalar(number) for name, number in algorithm.coefficients._asdict().items()}
         self._columns, self._zero = report_columns(algorithm), self._scalar(0.0)
         self._is_maximum = torch.tensor([name == RATIO_ERROR for name in self._columns], device=self.device)
+        self.set_coefficients(Coefficients(1.0, algorithm.coefficients))
+        self.use_precision(settings.precision)
+        self.memory = OomRetry(settings.microbatch, self.device, settings.threads)
         self._other_loss: LossFunction | None = None
         self.kernels = Kernels()
         self.has_slopes = model.on_card and one_choice.fits(model.spec, algorithm)
         by_hand = self.has_slopes and model.has_plain_layers and not settings.checkpointing
         self._by_hand = MlpGradient(model, parts) if by_hand else None
-        self.set_coefficients(Coefficients(1.0, algorithm.coefficients))
-        self.use_precision(settings.precision)
 
     def _scalar(self, number: float) -> Tensor:
         return torch.tensor(number, dtype=torch.float32, device=self.device)
@@ -245,7 +245,8 @@ class TorchStepper:
 
     def _loss_with_slopes(self, samples: Samples, weights: Tensor) -> StepLoss:
         """Return the loss of some samples, and its derivatives by the networks' outputs."""
-        return self._slopes_of(samples, weights, *self._outputs(samples, self.leaves))
+        logits, values = self._outputs(samples, self.leaves)
+        return self._slopes_of(samples, weights, logits, values)
 
     def _slopes_of(self, samples: Samples, weights: Tensor, logits: Tensor, values: Tensor, **others: Any) -> StepLoss:
         """Return the same for such outputs; the others are further arguments of the function."""

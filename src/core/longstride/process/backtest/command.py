@@ -7,6 +7,7 @@ from rich.console import Console
 
 from longstride.errors import UserError
 from longstride.hardware.cpu import detect_cores
+from longstride.own_files.marker import mark_folder
 from longstride.process.backtest.change_points import ChangePoint, change_points
 from longstride.process.backtest.content import HEADERS, Changed, as_json, days, markdown, rows, trust
 from longstride.process.backtest.parts import cut, date_of
@@ -21,7 +22,6 @@ from longstride.text import Say
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.files import write_atomically, write_json
 from longstride.training.run_directory.ownership import (
-    mark_run_directory,
     require_page_replaceable,
     require_replaceable,
     require_run_directory,
@@ -82,7 +82,7 @@ def run_backtest(settings: Settings, options: BacktestOptions, console: Console,
     said += [change.sentence() for change in changes]
     said.append(trust(found, changes, config.log_tolerance))
     if config.run_directory:
-        mark_run_directory(directory.path)
+        mark_folder(directory.path, "run")
     about = {"log": str(path), "share": options.share, "cut": day, "seed": config.seed, **_played(playing)}
     write_json(directory.backtest, as_json(about, found, changes, said))
     title = f"Backtest of {path.name}"

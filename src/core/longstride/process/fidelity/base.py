@@ -16,7 +16,6 @@ from longstride.process.fidelity.external_share import format_time
 from longstride.process.fidelity.log_distances import HOUR, Events
 from longstride.process.fidelity.verdict import Shares, logged_shares
 from longstride.process.kernel.metrics import duty_so_far
-from longstride.process.kernel.parameters import build_parameters
 from longstride.process.mining.delays.play_logged import PlayedEvents, as_logged_record, play_logged
 from longstride.process.mining.machines import without_machines
 from longstride.process.mining.mine_services import some
@@ -24,6 +23,7 @@ from longstride.process.mining.rosters import several_after_duty
 from longstride.process.mining.working_hours import worked_time
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.scenario.schema import Logged
+from longstride.process.simulator import ProcessSimulator
 from longstride.seeding import stream
 
 NOT_JUDGED = "No verdict: the simulation does not repeat the log well enough."
@@ -199,15 +199,15 @@ def base_sentences(base: Base | None, scenario: Scenario) -> list[str]:
     return [NO_FIGURES] if scenario.waiting is not None else []
 
 
-def compare_base(scenario: Scenario, seed: int = 0) -> Base | None:
+def compare_base(simulator: ProcessSimulator, seed: int = 0) -> Base | None:
     """Simulate a mined scenario under the logged habits; None for one without figures of a log."""
+    scenario, parameters = simulator.scenario, simulator.arrays
     if scenario.logged is None:
         return None
-    parameters, sizes = build_parameters(scenario)
     record = as_logged_record(parameters)
     cycles, shares, utilisation = [], [], []
     for episode in range(_EPISODES):
-        played = play_logged(record, parameters, sizes, int(stream(seed, "base", episode).integers(2**31)))
+        played = play_logged(record, parameters, simulator.sizes, int(stream(seed, "base", episode).integers(2**31)))
         state = played.state
         cycle, share = logged_episode(played)
         cycles.append(cycle)

@@ -19,11 +19,9 @@ from longstride.process.fidelity.verdict import (
     verdict,
 )
 from longstride.process.kernel.metrics import duty_so_far
-from longstride.process.kernel.parameters import build_parameters
 from longstride.process.mining.delays.play_logged import as_logged_record, play_logged
 from longstride.process.mining.machines import without_machines
 from longstride.process.mining.working_hours import HOUR, worked_time
-from longstride.process.scenario.routing import build_routing
 from longstride.process.scenario.scenario import Scenario
 from longstride.process.simulator import ProcessSimulator
 from longstride.seeding import stream
@@ -82,13 +80,13 @@ class _Episodes(NamedTuple):
     by_activity: np.ndarray  # float64[A], hours a case of each activity and the wait before it
 
 
-def fidelity_report(log: EventLog, scenario: Scenario, *, episodes: int = 5, seed: int = 0) -> Fidelity:
-    """Simulate a scenario under the ``logged`` heuristic and compare it with the log from which it was mined.
+def fidelity_report(log: EventLog, simulator: ProcessSimulator, *, episodes: int = 5, seed: int = 0) -> Fidelity:
+    """Simulate a process under the ``logged`` heuristic and compare it with the log from which it was mined.
 
     Raises:
         UserError: the scenario has no real time unit or no observations.
     """
-    simulator = ProcessSimulator(scenario)
+    scenario = simulator.scenario
     if scenario.time_unit == "abstract":
         raise UserError(f"{scenario.name} has an abstract time_unit; a comparison with a log needs hours, days, ...")
     if HEURISTIC not in simulator.heuristics:
@@ -103,7 +101,7 @@ def fidelity_report(log: EventLog, scenario: Scenario, *, episodes: int = 5, see
     logged = (last - first) / HOUR
     simulated = played.cycle_times if len(played.cycle_times) else np.zeros(1)
     median, p90 = (Compared(float(np.quantile(logged, q)), float(np.quantile(simulated, q))) for q in (0.5, 0.9))
-    activities = _compare_activities(log, scenario, played.arrived)
+    activities = _compare_activities(log, simulator, played.arrived)
     resources = _compare_resources(log, work, scenario, played.busy)
     worked = _total(resources)
     figures = Fidelity(
@@ -144,13 +142,13 @@ def _verdict(log: EventLog, scenario: Scenario, played: _Episodes, figures: Fide
 
 def _play(simulator: ProcessSimulator, episodes: int, seed: int) -> _Episodes:
     """Play episodes under the logged habits."""
-    hour, (parameters, sizes) = simulator.scenario.hour, build_parameters(simulator.scenario)
+    hour, parameters = simulator.scenario.hour, simulator.arrays
     record = as_logged_record(parameters)
     arrived, still_open, busy, cycle_times, messages, on_duty = [], [], [], [], [], []
     shares, by_activity = [], []
     for episode in range(episodes):
         seed_of_episode = int(stream(seed, "fidelity", episode).integers(2**31))
-        played = play_logged(record, parameters, sizes, seed_of_episode)
+        played = play_logged(record, parameters, simulator.sizes, seed_of_episode)
         state = played.state
         completed, began = state.completion_time[: state.arrived], state.arrival_time[: state.arrived]
         cycle_times.append((completed - began)[completed >= 0.0] / hour)
@@ -186,13 +184,11 @@ def _shares(state: Any) -> Shares:
     return Shares(work, max(1.0 - external - work, 0.0), external)
 
 
-def _compare_activities(log: EventLog, scenario: Scenario, arrived: float) -> dict[str, Compared]:
-    visits = build_routing(scenario.flow, scenario.activities).visits_by_activity(len(scenario.activities))
+def _compare_activities(log: EventLog, simulator: ProcessSimulator, arrived: float) -> dict[str, Compared]:
+    names = simulator.scenario.activities
+    visits = simulator.routing.visits_by_activity(len(names))
     logged = dict(zip(log.activities, np.bincount(log.activity, minlength=len(log.activities)), strict=True))
-    return {
-        name: Compared(float(logged.get(name, 0)), float(visits[a]) * arrived)
-        for a, name in enumerate(scenario.activities)
-    }
+    return {name: Compared(float(logged.get(name, 0)), float(visits[a]) * arrived) for a, name in enumerate(names)}
 
 
 def _compare_resources(log: EventLog, work: np.ndarray, scenario: Scenario, busy: np.ndarray) -> dict[str, Compared]:

@@ -27,7 +27,7 @@ from longstride.settings import Settings
 from longstride.terminal import print_table
 from longstride.text import Say
 from longstride.training.run_directory.files import write_json
-from longstride.training.run_directory.ownership import object_in
+from longstride.training.run_directory.read_json import object_in
 
 _NOT_COMPARED = {*PROCESS_OPTIONS, "simulator", "simulator_options", "objective", "run_directory"} | {
     *("evaluation_episodes", "simulation_threads", "update_threads", "episode_time_limit"),
@@ -117,7 +117,7 @@ def rules_of(simulator: ProcessSimulator, policies: str | None) -> list[str]:
 
 def base_of(scenario: Scenario, settings: Settings) -> Base | None:
     """Return how the simulation compares with the log that a scenario was mined from; None without one."""
-    return compare_base(with_tolerance(scenario, chosen_tolerance(settings)))
+    return compare_base(ProcessSimulator(with_tolerance(scenario, chosen_tolerance(settings))))
 
 
 def finish(

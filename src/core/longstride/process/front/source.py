@@ -16,7 +16,7 @@ from longstride.text import Say
 from longstride.training.assembly.run_settings import load_configured
 from longstride.training.evaluation.trained_policy import TrainedPolicy, trained_policy
 from longstride.training.run_directory.checkpoint import load_run, policy_folder
-from longstride.training.run_directory.ownership import object_in
+from longstride.training.run_directory.read_json import object_in
 
 _SCHEMA = "resource-allocation-scenario/"
 

@@ -11,6 +11,7 @@ from longstride.api.compare_policies import require_heuristics, split_names, wit
 from longstride.api.report import report_at_the_end
 from longstride.errors import UserError
 from longstride.hardware.cpu import detect_cores
+from longstride.own_files.marker import mark_folder
 from longstride.policies.make_spec import spec_on
 from longstride.process.fidelity.base import base_sentences, compare_base
 from longstride.process.hooks import ProcessHooks
@@ -33,7 +34,7 @@ from longstride.training.evaluation.trained_policy import TrainedPolicy, trained
 from longstride.training.run_directory.checkpoint import load_run, policy_folder
 from longstride.training.run_directory.directory import RunDirectory, run_directory_of
 from longstride.training.run_directory.files import write_json
-from longstride.training.run_directory.ownership import mark_run_directory, require_replaceable, require_run_directory
+from longstride.training.run_directory.ownership import require_replaceable, require_run_directory
 
 _NOT_PLAYED = "random"
 """Heuristic that is left out by default, since no process works by it."""
@@ -74,13 +75,13 @@ def run_whatif(settings: Settings, options: WhatIfOptions, console: Console, say
     names = _heuristics(ProcessSimulator(base.scenario), options.policies, base.trained is not None)
     require_scenarios_replaceable(variants, len(options.changes), directory.path)
     if config.run_directory:
-        mark_run_directory(directory.path)
+        mark_folder(directory.path, "run")
     for line in write_variants(variants, len(options.changes)):
         say(line)
     sampling = Sampling(config.evaluation_episodes, config.seed, config.simulation_threads or detect_cores().usable)
     say(f"Playing {sampling.episodes} episodes of each, the same random streams for every policy and scenario.")
     played = play_variants(variants, base.trained, names, sampling, say, base.prior)
-    against_log = compare_base(with_tolerance(base.scenario, chosen_tolerance(settings)))
+    against_log = compare_base(ProcessSimulator(with_tolerance(base.scenario, chosen_tolerance(settings))))
     judged = not (against_log and against_log.misses)
     if judged:
         played = with_log_errors(played, base.mined, options.resamples, sampling, say)

@@ -10,7 +10,8 @@ from longstride.process.scenario.scenario import Scenario
 from longstride.process.scenario_file import scenario_content
 from longstride.process.whatif.compare import Variant
 from longstride.training.run_directory.files import write_json
-from longstride.training.run_directory.ownership import is_own_run, is_same_file, object_in
+from longstride.training.run_directory.ownership import is_own_run, is_same_file
+from longstride.training.run_directory.read_json import object_in
 
 AS_IT_IS = "as it is"
 _LONGEST_NAME = 60

@@ -54,8 +54,8 @@ class BatchedCollector(Collector):
         self.simulator, self.spec, self.plan, self.forward = simulator, spec, plan, forward
         in_a_half = -(-plan.instances // HALVES)
         self.threads = max(min(plan.threads, in_a_half // INSTANCES_OF_A_THREAD), 1)
-        self._play_turns = DirectCalls(cached(build_play_turns(simulator, spec)))
         rows = _new_rows(simulator, spec, plan, new)
+        self._play_turns = DirectCalls(cached(build_play_turns(simulator, spec)))
         self.arrays = new_batch_arrays(rows, spec, forward, self.threads)
         self.instances = Instances(simulator, spec, plan, rows, self.arrays)
         self._copied_states: Callable[[int], np.ndarray] | None = None  # since the last forward pass

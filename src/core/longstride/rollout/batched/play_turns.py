@@ -34,7 +34,10 @@ def build_play_turns(simulator: Simulator, spec: PolicySpec) -> Function:
         look for the next turn. It returns EPISODES_ENDED, and ``NO_TURN`` or ``OVER`` of
         :mod:`longstride.rollout.batched.turns`. One at fault stops alone.
     """
-    act, begin, size = _build_act(simulator, spec), _build_begin(simulator, spec), spec.observation_size
+    functions, size = kernel_functions(simulator), spec.observation_size
+    readers = build_readers(simulator, functions)
+    begin = _build_begin(functions.reset, readers, spec)
+    act = _build_act(build_make_step(functions, simulator.max_steps), readers, spec)
 
     @njit(nogil=True)
     def play_turns(states, rng, parameters, actor_params, arrays, block, spins):  # type: ignore[no-untyped-def]
@@ -56,15 +59,14 @@ def build_play_turns(simulator: Simulator, spec: PolicySpec) -> Function:
     return play_turns
 
 
-def _build_act(simulator: Simulator, spec: PolicySpec) -> Function:
+def _build_act(make_step: Function, readers: tuple[Function, Function], spec: PolicySpec) -> Function:
     """Compile ``act(states, rng, parameters, actor_params, arrays, block, half, guarded) -> ended episodes``."""
     any_features, offset = spec.action_features > 0, spec.layout.feature_weights_offset
     sample, (row_size, row_dtype) = (
         build_sampling(spec.action_space, spec.layout.log_std_offset).sample,
         row_of(spec.action_space),
     )
-    read_observation, read_choices = build_readers(simulator, kernel_functions(simulator))
-    make_step = build_make_step(simulator)
+    read_observation, read_choices = readers
 
     @njit(nogil=True)
     def act(states, rng, parameters, actor_params, arrays, block, half, guarded):  # type: ignore[no-untyped-def]
@@ -101,13 +103,12 @@ def _build_act(simulator: Simulator, spec: PolicySpec) -> Function:
     return act
 
 
-def _build_begin(simulator: Simulator, spec: PolicySpec) -> Function:
+def _build_begin(reset: Function, readers: tuple[Function, Function], spec: PolicySpec) -> Function:
     """Compile ``begin(states, rng, parameters, arrays, block, half, guarded)``.
 
     It begins episodes, and shows the observations of all instances that go on to the forward pass.
     """
-    functions, size, has_memory = kernel_functions(simulator), spec.observation_size, spec.has_memory
-    reset, (read_observation, read_choices) = functions.reset, build_readers(simulator, functions)
+    size, has_memory, (read_observation, read_choices) = spec.observation_size, spec.has_memory, readers
 
     @njit(nogil=True)
     def begin(states, rng, parameters, arrays, block, half, guarded):  # type: ignore[no-untyped-def]

@@ -8,7 +8,7 @@ from typing import Any
 
 from longstride.errors import UserError, one_line
 from longstride.simulators.compile_errors import with_line
-from longstride.simulators.gym.adapter import GymnasiumSimulator
+from longstride.simulators.gym.adapter import GymnasiumSimulator, close
 from longstride.simulators.source_files import recorded_source
 
 OBJECT = "object"
@@ -56,8 +56,8 @@ def _name_of(kind: Any) -> str:
     return f"{getattr(kind, '__module__', '__main__')}:{getattr(kind, '__qualname__', '<object>')}"
 
 
-def made_by(maker: Callable[..., Any], name: str, options: Mapping[str, Any]) -> GymnasiumSimulator:
-    """Return the simulator of the environments that a class or function makes of options.
+def made_by(maker: Callable[..., Any], name: str, options: Mapping[str, Any], made: Any) -> GymnasiumSimulator:
+    """Return the simulator of the environments that a class or function makes of options; ``made`` one is closed.
 
     Raises:
         UserError: it fails, or returns something else.
@@ -77,6 +77,7 @@ def made_by(maker: Callable[..., Any], name: str, options: Mapping[str, Any]) ->
             )
         return env
 
+    close(made, name)
     return GymnasiumSimulator(name, new)
 
 

@@ -60,9 +60,8 @@ def _of_a_program(make: Callable[[Algorithm], Algorithm], usual: Algorithm) -> A
     return algorithm
 
 
-def build_schedule(config: Config, extensions: Extensions = NO_EXTENSIONS) -> Schedule:
-    """Return how the coefficients of the update change over a run."""
-    start = build_algorithm(config, extensions).coefficients
+def build_schedule(config: Config, start: Any) -> Schedule:
+    """Return how the coefficients of the update change over a run, from the first ones of its algorithm's loss."""
     rate = 0.0 if config.learning_rate_schedule == "linear" else 1.0
     falls = config.entropy_schedule == "linear" and "entropy_coefficient" in start._fields
     end = start._replace(entropy_coefficient=config.entropy_coefficient_final) if falls else start

@@ -28,17 +28,15 @@ from longstride.rollout.gymnasium_collector import GymnasiumCollector
 from longstride.rollout.trajectory import trajectory_bytes
 from longstride.seeding import stream
 from longstride.simulators.described import described
-from longstride.simulators.loading import is_built_in
 from longstride.simulators.simulator import Simulator, function_of
 from longstride.text import Say, format_bytes
-from longstride.training.assembly.algorithm import build_algorithm, build_schedule, from_config
-from longstride.training.assembly.hosts import build_hosts_collector, uses_players
+from longstride.training.assembly.algorithm import from_config
+from longstride.training.assembly.hosts import build_hosts_collector
 from longstride.training.assembly.setup import Setup
 from longstride.training.callbacks import Callbacks
 from longstride.training.evaluation.best_heuristic import Heuristics
 from longstride.training.evaluation.periodic import PeriodicEvaluation, asked_evaluation, unasked_evaluation
 from longstride.training.rollout_growth import GrowthLimits
-from longstride.training.run_directory.checkpoint_writer import CheckpointWriter
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.lock import RunLock
 from longstride.training.run_directory.plots import read_evaluation
@@ -54,28 +52,28 @@ _FEW_EPISODES = 4
 """Episodes of each heuristic that is only played for the display of a run."""
 
 
-def build_trainer(
-    setup: Setup, plan: Plan, directory: Path, command: str = "", services: Services | None = None
-) -> Trainer:
+def build_trainer(setup: Setup, plan: Plan, directory: Path, services: Services, command: str = "") -> Trainer:
     """Build the trainer of a run; nothing is written.
 
-    The command trains this run, for messages. Without services a run only writes its checkpoints.
+    The command trains this run, for messages.
     """
     config, simulator, size = setup.config, setup.simulator, setup.size
+    growth = GrowthLimits(size.instances, size.first, size.samples, config.training_episodes * size.unit)
+    parts = build_collector(setup, plan, services.ranks), build_updater(setup, plan, services.ranks)
     settings = from_config(
         TrainingSettings,
         config,
         iterations=NO_LIMIT if size.first else config.training_episodes,
-        growth=_growth_limits(setup) if size.first else None,
+        growth=growth if size.first else None,
         instances=size.instances,
         rollout_steps=size.steps,
         group_size=size.group_size,
         grow_horizon=config.grow_horizon and 0 < size.restart_after < simulator.max_steps,
         discount_per=config.discount_per if function_of(simulator, "time") is not None else "decision",
-        schedule=build_schedule(config, setup.extensions),
+        schedule=setup.schedule,
         directory=directory,
         command=command,
-        processes=services.ranks.host_size if services else 1,
+        processes=services.ranks.host_size,
     )
     metadata = {
         "simulator": simulator.description(),
@@ -83,19 +81,11 @@ def build_trainer(
         "policy": spec_to_json(setup.spec),
         "update_threads": plan.update_threads,
     }
-    if setup.source and not is_built_in(str(setup.source["simulator"])):
+    if setup.source and not setup.loaded.is_built_in:
         metadata["described"] = described(simulator)  # for the modes that do not run a user's source
     if names := setup.extensions.names():
         metadata["extensions"] = names
-    services = services or Services(CheckpointWriter(directory))
-    parts = build_collector(setup, plan, services.ranks), build_updater(setup, plan, services.ranks)
     return Trainer(simulator, *parts, settings, metadata, services)
-
-
-def _growth_limits(setup: Setup) -> GrowthLimits:
-    size = setup.size
-    total = setup.config.training_episodes * size.unit
-    return GrowthLimits(size.instances, size.first, size.samples, total)
 
 
 def build_collector(setup: Setup, plan: Plan, ranks: Ranks = ALONE) -> Collector:
@@ -121,10 +111,11 @@ def build_collector(setup: Setup, plan: Plan, ranks: Ranks = ALONE) -> Collector
     new = host_allocator(plan.device == "cuda")
     kind = EpisodeCollector if not size.steps else FixedLengthCollector if simulator.compiled else GymnasiumCollector
     try:
-        if uses_players(setup.config):
-            return build_hosts_collector(setup, plan, rollout, new)
         if plan.collect_on != "cpu":
-            return BatchedCollector(simulator, setup.spec, rollout, _build_forward(setup, plan, share.count), new)
+            forward = _build_forward(setup, plan, share.count)
+            return BatchedCollector(simulator, setup.spec, rollout, forward, new)
+        if setup.has_players:
+            return build_hosts_collector(setup, plan, rollout, new)
         return kind(simulator, setup.spec, rollout, new)
     except MemoryError as error:
         every_row = share.count * trajectory_bytes(setup.spec, size.memory.rows, cuts=size.steps)
@@ -139,7 +130,7 @@ def build_collector(setup: Setup, plan: Plan, ranks: Ranks = ALONE) -> Collector
 def _explorers(setup: Setup, plan: Plan) -> int:
     """Return of how many instances one makes excursions from archived states; 0 where none can."""
     share, spec = setup.config.exploring_starts, setup.spec
-    is_local = plan.collect_on == "cpu" and not uses_players(setup.config)
+    is_local = plan.collect_on == "cpu" and not setup.has_players
     can_begin_anywhere = setup.size.restart_after > 0 and setup.simulator.exploring_starts
     if not (share > 0.0 and is_local and can_begin_anywhere) or spec.family.joint_steps:
         return 0
@@ -155,26 +146,22 @@ def _build_forward(setup: Setup, plan: Plan, instances: int) -> TorchForward:
 
 def build_updater(setup: Setup, plan: Plan, ranks: Ranks = ALONE) -> Updater:
     """Build the updater with a freshly initialised model, the same on all ranks."""
-    config = setup.config
-    return Updater(
-        new_model(config, setup.simulator, setup.spec, plan.device == "cuda"),
-        torch.device(plan.device),
-        build_algorithm(config, setup.extensions),
-        from_config(
-            UpdateSettings,
-            config,
-            epochs=config.num_epochs,
-            batch_size=plan.batch_size,
-            microbatch=plan.microbatch,
-            precision=plan.precision,
-            threads=plan.update_threads if plan.device == "cpu" else 1,
-            executions=plan.executions,
-            run_steps=_run_steps(setup, plan),
-            measure_noise=0 < setup.size.first < setup.size.samples,
-            checkpointing=plan.gradient_checkpointing,
-        ),
-        ranks,
+    config, steps = setup.config, _run_steps(setup, plan)
+    model = new_model(config, setup.simulator, setup.spec, plan.device == "cuda")
+    settings = from_config(
+        UpdateSettings,
+        config,
+        epochs=config.num_epochs,
+        batch_size=plan.batch_size,
+        microbatch=plan.microbatch,
+        precision=plan.precision,
+        threads=plan.update_threads if plan.device == "cpu" else 1,
+        executions=plan.executions,
+        run_steps=steps,
+        measure_noise=0 < setup.size.first < setup.size.samples,
+        checkpointing=plan.gradient_checkpointing,
     )
+    return Updater(model, torch.device(plan.device), setup.algorithm, settings, ranks)
 
 
 def _run_steps(setup: Setup, plan: Plan) -> int:
@@ -188,10 +175,10 @@ def _run_steps(setup: Setup, plan: Plan) -> int:
 
 def new_model(config: Config, simulator: Simulator, spec: PolicySpec, pinned: bool = False) -> ActorCritic:
     """Return a freshly initialised model on the host."""
-    model = ActorCritic(spec, pinned=pinned)
     generator = torch.Generator().manual_seed(int(stream(config.seed, "weights").integers(2**63)))
     rules = spec.family.rules_of(simulator)
     logits, feature_weights = (None if rule is None else torch.tensor(rule, dtype=torch.float32) for rule in rules)
+    model = ActorCritic(spec, pinned=pinned)
     initialise(model, config.weight_init, generator, logits, config.initial_log_std, feature_weights)
     return model
 

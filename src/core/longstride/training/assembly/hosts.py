@@ -1,40 +1,14 @@
 """Collection by players: on the hosts of a Ray cluster, or in this process ahead of the update."""
 
-from dataclasses import replace
-
-from longstride.config import Config
 from longstride.errors import UserError
 from longstride.hardware.planning.plan import Plan
-from longstride.hardware.types import HostRollout
 from longstride.rollout.collector import RolloutPlan
 from longstride.rollout.hosts.collector import HostsCollector
 from longstride.rollout.hosts.pool import Job, LocalPool
 from longstride.rollout.hosts.ray_pool import RayPool
 from longstride.rollout.trajectory import Allocate
-from longstride.settings import Settings
-from longstride.training.assembly.setup import Setup, grows
-
-
-def uses_players(config: Config) -> bool:
-    """Return whether rollouts are collected by players, and not by a collector of this process alone."""
-    return bool(config.rollout_hosts) or config.rollout_lag > 0
-
-
-def played_here(settings: Settings) -> Settings:
-    """Return settings that collect the same rollouts in this process."""
-    return settings.changed({"rollout_hosts": ""}, "changed")
-
-
-def memory_of_players(setup: Setup) -> HostRollout:
-    """Return the host memory of the trajectories: twice as much where the next ones are played meanwhile."""
-    memory, times = setup.size.memory, 1 + setup.config.rollout_lag
-    return replace(
-        memory,
-        copies=times * memory.copies,
-        bytes=times * memory.bytes,
-        pinned_bytes=times * memory.pinned_bytes,
-        state_bytes=times * memory.state_bytes,
-    )
+from longstride.training.assembly.setup import Setup
+from longstride.training.assembly.sizes import grows
 
 
 def build_hosts_collector(setup: Setup, plan: Plan, rollout: RolloutPlan, new: Allocate) -> HostsCollector:

@@ -5,11 +5,12 @@ from contextlib import ExitStack
 
 from longstride.config import Config
 from longstride.errors import UserError
+from longstride.own_files.marker import claim_folder, mark_folder
 from longstride.simulators.loading import LoadedSimulator
 from longstride.text import Say
 from longstride.training.run_directory.directory import RunDirectory, choose_directory
 from longstride.training.run_directory.lock import RunLock
-from longstride.training.run_directory.ownership import claim_run_directory, mark_run_directory, require_no_input
+from longstride.training.run_directory.ownership import is_unmarked_run, require_no_input
 
 
 def run_directory_for(config: Config, resume: bool, loaded: LoadedSimulator) -> RunDirectory:
@@ -41,12 +42,13 @@ def open_directory(
     """
     if not resume:
         directory.require_free()
-    on_error.callback(claim_run_directory(directory.path).abandon)  # which removes the directory if it is new
+    claim = claim_folder(directory.path, "run", is_unmarked_run(directory))
+    on_error.callback(claim.abandon)  # which removes the directory if it is new
     if not resume:
         require_no_input(directory, inputs)
     lock = RunLock(directory.path)
     on_error.callback(lock.release, abandon=True)
-    mark_run_directory(directory.path)  # again, with the lock: another run may have given the folder up
+    mark_folder(directory.path, "run")  # again, with the lock: another run may have given the folder up
     if not resume:
         directory.require_free()  # another run may have ended there since
     if lock.note:

@@ -1,6 +1,7 @@
 """Plan of a run: what it needs from a machine, the lines that announce it, and torch set up by it."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 
@@ -30,12 +31,8 @@ from longstride.learning.torch_settings import apply_allocator, apply_global_set
 from longstride.policies.families.torch_families import TORCH_FAMILIES
 from longstride.policies.spec import PolicySpec
 from longstride.text import format_bytes
-from longstride.training.assembly.algorithm import build_algorithm, build_schedule
-from longstride.training.assembly.hosts import memory_of_players, uses_players
-from longstride.training.assembly.setup import MINIBATCHES, Setup, group_size
+from longstride.training.assembly.setup import MINIBATCHES, Setup
 from longstride.training.display.messages import batch_line, memory_lines, precision_lines, rank_lines
-from longstride.training.run_directory.directory import RunDirectory
-from longstride.training.run_directory.files import write_json
 
 _FEWEST_STEPS, _MOST_STEPS = 64, 1 << 23
 """Steps of a rollout below and above which no size is named; ROLLOUT_STEPS is at most 10 million."""
@@ -51,6 +48,27 @@ def plan_run(setup: Setup, machine: Machine) -> Plan:
         UserError: settings contradict each other or the machine.
     """
     return make_plan(machine, plan_settings(setup))
+
+
+class RankPlan(NamedTuple):
+    """What a rank does."""
+
+    part: Setup  # the setup with the instances and the memory of a rank
+    plan: Plan  # use of the machine, for which torch is set up
+    lines: list[str]  # the plan, for people
+
+
+def plan_rank(setup: Setup, machine: Machine, ranks: Ranks, verbose: bool) -> RankPlan:
+    """Plan how a rank uses its share of a machine, and set torch up by it.
+
+    Raises:
+        UserError: as for :func:`plan_part`.
+    """
+    part, plan = part_of(setup, ranks), plan_part(setup, machine, ranks)
+    plan = apply_plan(plan, setup.spec)
+    ranks.use_device(plan.device)
+    lines = announce(plan, machine, setup.config, verbose)
+    return RankPlan(part, plan, [*lines, peak_line(part, plan), *exchange_lines(setup, plan, machine, ranks)])
 
 
 def plan_part(setup: Setup, machine: Machine, ranks: Ranks) -> Plan:
@@ -76,9 +94,9 @@ def part_of(setup: Setup, ranks: Ranks) -> Setup:
     """
     size = setup.size
     count = share_of(size.instances, size.group_size, ranks.size - 1, ranks.size).count
-    memory = size.memory
-    shares = {n: getattr(memory, n) * count // size.instances for n in ("bytes", "state_bytes", "pinned_bytes")}
-    return replace(setup, size=replace(size, instances=count, memory=replace(memory, copies=count, **shares)))
+    memory, parts = size.memory, ("copies", "bytes", "state_bytes", "pinned_bytes")
+    shares = {name: getattr(memory, name) * count // size.instances for name in parts}
+    return replace(setup, size=replace(size, instances=count, memory=replace(memory, **shares)))
 
 
 def _agreed(plan: Plan, ranks: Ranks) -> Plan:
@@ -103,7 +121,7 @@ def _agreed(plan: Plan, ranks: Ranks) -> Plan:
 def plan_settings(setup: Setup) -> PlanSettings:
     """Return what a plan depends on beside the machine."""
     config, spec, size = setup.config, setup.spec, setup.size
-    schedule = build_schedule(config, setup.extensions)
+    losses = setup.schedule.start.loss, setup.schedule.end.loss
     whole = estimate_memory(spec, False, size.samples, 1, 1, size.instances)
     return PlanSettings(
         device=config.device,
@@ -123,14 +141,12 @@ def plan_settings(setup: Setup) -> PlanSettings:
         simulation_threads=config.simulation_threads,
         update_threads=config.update_threads,
         update_execution=config.update_execution,
-        kernel_problem=unsupported(
-            spec, build_algorithm(config, setup.extensions), (schedule.start.loss, schedule.end.loss)
-        ),
+        kernel_problem=unsupported(spec, setup.algorithm, losses),
         varying_shapes="lists of actions differ in length from step to step" if spec.scores_actions else "",
         checkpointing=config.gradient_checkpointing,
         whole_episodes=not size.steps,
         step_launches=ByPrecision(lambda half: step_launches(spec, half)),
-        rollout=memory_of_players(setup),
+        rollout=setup.size.memory,
         collect_on=config.collect_on,
         collection=collection_work(setup),
     )
@@ -140,7 +156,7 @@ def collection_work(setup: Setup) -> CollectionWork:
     """Return what the policy computes while rollouts are collected, or why no batch can answer."""
     config, spec = setup.config, setup.spec
     problem = ""
-    if uses_players(config):
+    if setup.has_players:
         problem = "ROLLOUT_HOSTS and ROLLOUT_LAG play in the compiled loop"
     elif not setup.simulator.compiled:
         problem = "the environments are Gymnasium's, which Python steps one after another"
@@ -179,7 +195,7 @@ def require_memory(setup: Setup, plan: Plan, machine: Machine, ranks: int = 1) -
         UserError: it does not; the sentence names a size that does.
     """
     try:
-        require_room(memory_of_players(setup), machine, plan.device == "cuda", _update_on_host(setup, plan))
+        require_room(setup.size.memory, machine, plan.device == "cuda", _update_on_host(setup, plan))
     except UserError as error:
         flags = flags_that_fit(setup, machine, ranks)
         raise UserError(f"{error} It fits with {flags}." if flags else str(error)) from None
@@ -190,12 +206,13 @@ def flags_that_fit(setup: Setup, machine: Machine, ranks: int = 1) -> str:
 
     Each of some ranks has a group of instances, and the machine is its share.
     """
-    instances, steps = group_size(setup.config), 1 << max(setup.size.expected_steps.bit_length() - 1, 0)
+    instances, steps = setup.size.group_size, 1 << max(setup.size.expected_steps.bit_length() - 1, 0)
     steps = min(steps, _MOST_STEPS)
     while steps >= _FEWEST_STEPS:
         smaller = setup.changed(num_envs=instances, rollout_steps=steps)
         plan = plan_run(smaller, machine)
-        if has_room(memory_of_players(smaller), machine, plan.device == "cuda", _update_on_host(smaller, plan)):
+        update = _update_on_host(smaller, plan)
+        if has_room(smaller.size.memory, machine, plan.device == "cuda", update):
             return f"--num-envs {ranks * instances} --rollout-steps {steps}"
         steps //= 2
     return ""
@@ -262,11 +279,6 @@ def apply_plan(plan: Plan, spec: PolicySpec) -> Plan:
         return plan
     reasons = {**plan.reasons, "allocator": "this GPU refuses expandable segments"}
     return replace(plan, allocator="default", reasons=reasons)
-
-
-def write_plan(directory: RunDirectory, plan: Plan, machine: Machine) -> None:
-    """Write plan.json: the plan, its reasons, and the machine that it was made for."""
-    write_json(directory.plan, {**plan.as_json(), "machine": asdict(machine)})
 
 
 def exchange_lines(setup: Setup, plan: Plan, machine: Machine, ranks: Ranks) -> list[str]:

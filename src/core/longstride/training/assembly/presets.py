@@ -3,27 +3,22 @@
 They adjust what the user left at its default. They know no machine and contain no machine setting.
 """
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from longstride.config import Config
 from longstride.policies.families.families import FAMILIES
 from longstride.settings import Settings
-from longstride.simulators.loading import LoadedSimulator
 from longstride.simulators.simulator import Simulator
 from longstride.text import format_bytes, format_duration
-from longstride.training.assembly.setup import (
+from longstride.training.assembly.algorithm import build_algorithm
+from longstride.training.assembly.sizes import (
     LARGEST_ROLLOUT,
     MOST_INSTANCES,
-    Setup,
-    group_size,
     most_samples,
     names_a_size,
     policy_spec,
-    set_up,
     whole_groups,
 )
-from longstride.training.extensions import NO_EXTENSIONS, Extensions
 from longstride.training.time_budget import NO_LIMIT, Budget, NoBudget, parse_duration
 
 
@@ -71,22 +66,6 @@ MANY_ACTIONS = 1_000
 
 _STEPS_WITH_PRIOR = 62_000
 """Environment steps of a rollout there, in whole episodes: at least one."""
-
-
-def complete(settings: Settings, loaded: LoadedSimulator, extensions: Extensions = NO_EXTENSIONS) -> Setup:
-    """Return the setup of a run with all that follows from its settings: defaults, preset, time budget, sizes.
-
-    Settings that are complete already, as those of a run that is looked at, stay as they are.
-
-    Raises:
-        UserError: settings contradict each other or the simulator, or the budget is no duration.
-    """
-    if settings.is_complete:
-        return set_up(settings, loaded, extensions)
-    settings = with_defaults(settings, loaded.simulator)
-    counted = set_up(settings, loaded).size.counted
-    settings = with_total_steps(with_preset(settings, counted), counted)
-    return set_up(replace(with_budget(settings), is_complete=True), loaded, extensions)
 
 
 def with_defaults(settings: Settings, simulator: Simulator) -> Settings:
@@ -147,7 +126,7 @@ def apply_prior_defaults(settings: Settings, simulator: Simulator) -> Settings:
 
 def _sizes_with_prior(config: Config, simulator: Simulator) -> tuple[dict[str, Any], list[str]]:
     """Return the size of rollouts as far as memory allows it, and a line where that makes them smaller."""
-    episode, group = simulator.expected_steps or simulator.max_steps, group_size(config)
+    episode, group = simulator.expected_steps or simulator.max_steps, build_algorithm(config).group_size
     most, usual = most_samples(policy_spec(config, simulator)), round(_STEPS_WITH_PRIOR / episode)
     episodes = min(max(usual, 1), MOST_INSTANCES)
     fitting = min(episodes, max(most // episode, 1))
@@ -218,17 +197,12 @@ def with_budget(settings: Settings) -> Settings:
     return settings.changed({"training_episodes": NO_LIMIT}, "time_budget")
 
 
-def budget_lines(settings: Settings) -> list[str]:
+def budget_lines(settings: Settings, budget: Budget | NoBudget) -> list[str]:
     """Return what :func:`with_budget` let end a run, for people; nothing without a time budget."""
-    if not settings.config.time_budget:
+    if isinstance(budget, NoBudget):
         return []
     by_time = settings.sources.get("training_episodes") == "time_budget"
     iterations = f"or {settings.config.training_episodes:,} iterations, whichever comes first"
-    duration = format_duration(parse_duration(settings.config.time_budget))
+    duration = format_duration(budget.seconds)
     until = "alone" if by_time else iterations
     return [f"Time budget {duration} {until}: how much is learned depends on the speed of the machine."]
-
-
-def budget_of(config: Config) -> Budget | NoBudget:
-    """Return the time budget of a run, which begins now."""
-    return Budget(parse_duration(config.time_budget)) if config.time_budget else NoBudget()

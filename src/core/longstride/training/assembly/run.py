@@ -1,12 +1,11 @@
 """A Config becomes a run: simulator, plan, trainer, run directory."""
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -19,8 +18,8 @@ from longstride.learning.distributed.ranks import ALONE, Ranks, host_first
 from longstride.output import note_losses
 from longstride.settings import Settings
 from longstride.simulators.check import check_simulator
-from longstride.simulators.hooks import naming_the_hook
-from longstride.simulators.loading import LoadedSimulator, is_built_in
+from longstride.simulators.hooks import write_files
+from longstride.simulators.loading import LoadedSimulator
 from longstride.terminal import make_console
 from longstride.text import Say
 from longstride.training.assembly.choose_options import with_chosen_options
@@ -31,17 +30,8 @@ from longstride.training.assembly.components import (
     build_trainer,
 )
 from longstride.training.assembly.open_directory import open_directory, run_directory_for
-from longstride.training.assembly.plan import (
-    announce,
-    apply_plan,
-    exchange_lines,
-    part_of,
-    peak_line,
-    plan_part,
-    require_memory,
-    write_plan,
-)
-from longstride.training.assembly.presets import budget_lines, budget_of, complete
+from longstride.training.assembly.plan import plan_rank, require_memory
+from longstride.training.assembly.presets import budget_lines
 from longstride.training.assembly.run_settings import (
     changed_settings,
     load_configured,
@@ -50,8 +40,9 @@ from longstride.training.assembly.run_settings import (
     train_command,
     values_of_a_run,
     with_unused,
+    write_config,
 )
-from longstride.training.assembly.setup import Setup
+from longstride.training.assembly.setup import Setup, complete
 from longstride.training.choice.choose import keep_choice
 from longstride.training.display.messages import kernel_lines, memory_lines
 from longstride.training.display.progress import Progress
@@ -68,7 +59,7 @@ from longstride.training.run_directory.messages_log import MessagesLog
 from longstride.training.run_directory.metrics_log import MetricsLog, NoLog, whole_records
 from longstride.training.run_directory.plots import plot_learning_curve
 from longstride.training.settings import Services
-from longstride.training.time_budget import NO_LIMIT
+from longstride.training.time_budget import NO_LIMIT, budget_of
 from longstride.training.trainer import Trainer
 
 
@@ -192,7 +183,7 @@ def build_run(
     Raises:
         UserError: the input, the run directory or the checkpoint is not right.
     """
-    budget = budget_of(settings.config)  # loading and compiling count
+    budget = budget_of(settings.config.time_budget)  # loading and compiling count
     given = with_unused(loaded or load_configured(settings.config, say), settings)
     directory = ranks.from_first(lambda: run_directory_for(settings.config, resume, given))
     with ExitStack() as on_error, report_gpu_loss():
@@ -201,34 +192,35 @@ def build_run(
         _say_all([*given.notes, *ranks.from_first(partial(_hints, given))], say)
         command = train_command(settings, directory.path, file, ranks.host_size)
         setup = complete(settings, given, extensions)
-        machine = shared_machine(detect_machine(), ranks.host_size)
-        earlier = read_config(directory) if resume else None
-        part, plan = part_of(setup, ranks), apply_plan(plan_part(setup, machine, ranks), setup.spec)
-        ranks.use_device(plan.device)
-        said = [*setup.settings.notes, *budget_lines(setup.settings), *announce(plan, machine, setup.config, verbose)]
-        _say_all([*said, peak_line(part, plan), *exchange_lines(setup, plan, machine, ranks)], say)
-        with _files_kept(setup if lock else None, directory, say):
+        machine, earlier = shared_machine(detect_machine(), ranks.host_size), read_config(directory) if resume else None
+        part, plan, planned = plan_rank(setup, machine, ranks, verbose)
+        _say_all([*setup.settings.notes, *budget_lines(setup.settings, budget), *planned], say)
+        try:
             require_memory(part, plan, machine, ranks.size)
             setup = with_chosen_options(setup, earlier and earlier["values"], ranks, say)
+        except UserError:
+            if lock and setup.simulator.hooks.files_if_refused:  # making them has taken long
+                write_files(setup.simulator, directory.path, setup.config.seed, say)
+            raise
         retry = WriteRetry(lock.require) if lock else WriteRetry()
         checkpoints = CheckpointWriter(directory.path, setup.config.checkpoints_kept, retry)
         played = build_evaluation(setup), build_heuristics(setup, directory) if lock else None
         tracker = build_utilization_tracker(plan, machine, ranks.size)
         services = Services(checkpoints, budget, *played, tracker, ranks, build_observer(setup, lock, say))
-        trainer = build_trainer(setup, plan, directory.path, command, services)
+        trainer = build_trainer(setup, plan, directory.path, services, command)
         on_error.callback(trainer.collector.close)
         ranks.advise(partial(_advice, trainer))
         damaged = resume_run(trainer, directory.path, say) if resume else []
         changes = changed_settings(setup.settings, earlier["values"]) if earlier and lock else []
+        resumes = resumes_of(setup.config, earlier, trainer.iteration) if earlier else []
         say("Loading kernels; the first run of a simulator or a network compiles them, which takes up to a minute ...")
         compiled = kernel_lines(host_first(ranks, trainer.compile), CACHE_STATS)
         trainer.utilization.play_with(trainer.collector.playing_threads)
         _say_all([*changes, *compiled, *trainer.collector.take_lines()], say)
         if lock:
-            resumes = resumes_of(setup.config, earlier, trainer.iteration) if earlier else []
-            _write_settings(directory, setup, resumes, damaged)
-            write_plan(directory, plan, machine)
-        own = _write_files(setup, directory, say) if lock else ()
+            write_config(directory, setup.settings, resumes, damaged, trainer.metadata.get("extensions", {}))
+            write_json(directory.plan, {**plan.as_json(), "machine": asdict(machine)})
+        own = write_files(setup.simulator, directory.path, setup.config.seed, say) if lock else ()
         setup.simulator.hooks.release()
         say(f"Run directory: {directory}. {_sizes(setup)}")
         on_error.pop_all()
@@ -246,13 +238,6 @@ def _asked(kept: KeptFiles, should_stop: Callable[[], bool]) -> bool:
     return should_stop()
 
 
-def _write_settings(directory: RunDirectory, setup: Setup, resumes: list[dict[str, Any]], damaged: list[str]) -> None:
-    """Write config.json."""
-    values, sources = setup.config.model_dump(), setup.settings.sources
-    content = {"values": values, "sources": sources, "passed_over": damaged, "resumed": resumes}
-    write_json(directory.config, {**content, "extensions": setup.extensions.names()})
-
-
 def _sizes(setup: Setup) -> str:
     """Return a sentence about the numbers that the simulator shows and takes, and the size of a rollout."""
     simulator = setup.simulator
@@ -268,22 +253,5 @@ def _advice(trainer: Trainer) -> str:
 
 def _hints(loaded: LoadedSimulator) -> list[str]:
     """Check a user's own simulator."""
-    is_users_own = loaded.simulator.compiled and not is_built_in(str(loaded.source["simulator"]))
+    is_users_own = loaded.simulator.compiled and not loaded.is_built_in
     return [f"Hint: {hint}" for hint in check_simulator(loaded.simulator)] if is_users_own else []
-
-
-@contextmanager
-def _files_kept(setup: Setup | None, directory: RunDirectory, say: Say) -> Iterator[None]:
-    """Write the files of a simulator although the run is refused, if making it has taken long."""
-    try:
-        yield
-    except UserError:
-        if setup is not None and setup.simulator.hooks.files_if_refused:
-            _write_files(setup, directory, say)
-        raise
-
-
-def _write_files(setup: Setup, directory: RunDirectory, say: Say) -> Sequence[Path]:
-    """Write what a simulator writes into a run directory, and return the files."""
-    with naming_the_hook(setup.simulator, "write_files"):
-        return setup.simulator.hooks.write_files(setup.simulator, directory.path, setup.config.seed, say)

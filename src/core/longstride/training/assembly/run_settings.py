@@ -1,6 +1,6 @@
 """Settings of a run: its simulator, those it was trained with, and the command that repeats them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from longstride.settings import Settings
 from longstride.simulators.loading import LoadedSimulator, load_simulator
 from longstride.text import Say
 from longstride.training.run_directory.directory import RunDirectory
+from longstride.training.run_directory.files import write_json
 from longstride.training.run_directory.read_json import SETTINGS, read_json
 
 _NOT_LEARNED = (
@@ -32,7 +33,7 @@ def load_configured(config: Config, say: Say | None = None) -> LoadedSimulator:
     Raises:
         UserError: there is none, or it cannot be built.
     """
-    return load_simulator(config.simulator, config.options_of_simulator, say).with_objective(config.objective)
+    return load_simulator(config.simulator, config.options_of_simulator, say).with_objective(config.weights)
 
 
 def with_unused(loaded: LoadedSimulator, settings: Settings) -> LoadedSimulator:
@@ -136,6 +137,18 @@ def read_config(directory: RunDirectory) -> dict[str, Any]:
         return {"values": content["values"], **more}
     except (ValueError, KeyError):
         raise UserError(f"{file} is damaged; name another --run-directory, or remove the file.") from None
+
+
+def write_config(
+    directory: RunDirectory,
+    settings: Settings,
+    resumes: Sequence[Mapping[str, Any]],
+    damaged: Sequence[str],
+    extensions: Mapping[str, Any],
+) -> None:
+    """Write config.json: values, sources, resumes, damaged checkpoints, and the names of a program's parts."""
+    content = {"values": settings.config.model_dump(), "sources": settings.sources, "passed_over": damaged}
+    write_json(directory.config, {**content, "resumed": resumes, "extensions": extensions})
 
 
 def resumes_of(config: Config, earlier: Mapping[str, Any], iteration: int) -> list[dict[str, Any]]:

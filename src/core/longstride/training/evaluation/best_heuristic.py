@@ -33,8 +33,8 @@ class Heuristics:
         self, simulator: Simulator, episodes: int, seed: int, threads: int, evaluation: dict[str, Any] | None = None
     ) -> None:
         self._simulator = simulator
-        self._play: Callable[[], dict[str, Any]] = lambda: heuristic_records(simulator, episodes, seed, threads)
         self.best = _known(evaluation or {}, simulator.main_metric)
+        self._play: Callable[[], dict[str, Any]] = lambda: heuristic_records(simulator, episodes, seed, threads)
         self._played = self.best is not None or not simulator.heuristics
 
     def due(self, watched_seconds: float, evaluated: bool) -> bool:

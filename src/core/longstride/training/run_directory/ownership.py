@@ -6,14 +6,13 @@ Inside a run directory the names of :class:`RunDirectory` are Longstride's; ever
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from longstride.errors import UserError
-from longstride.own_files.marker import Claim, claim_folder, kind_of, mark_folder, require_claimable
+from longstride.own_files.marker import kind_of, require_claimable
 from longstride.own_files.removal import remove_marked, remove_own_files, require_removable
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.lock import RunLock
-from longstride.training.run_directory.read_json import read_json
+from longstride.training.run_directory.read_json import object_in
 
 _RUN = RunDirectory("")
 _FILES = (
@@ -30,7 +29,7 @@ _FILES = (
 
 def is_own_run(directory: Path) -> bool:
     """Return whether a folder is a run directory of Longstride, of whatever version."""
-    return kind_of(directory) == "run" or _is_unmarked_run(directory)
+    return kind_of(directory) == "run" or is_unmarked_run(RunDirectory(directory))
 
 
 def require_run_directory(directory: Path) -> None:
@@ -39,25 +38,7 @@ def require_run_directory(directory: Path) -> None:
     Raises:
         UserError: it holds something else.
     """
-    require_claimable(directory, "run", _is_unmarked_run(directory))
-
-
-def claim_run_directory(directory: Path) -> Claim:
-    """Make a run directory if needed and mark it.
-
-    Raises:
-        UserError: it holds something else, or cannot be written.
-    """
-    return claim_folder(directory, "run", _is_unmarked_run(directory))
-
-
-def mark_run_directory(directory: Path) -> None:
-    """Mark a run directory that was checked before.
-
-    Raises:
-        UserError: it cannot be written.
-    """
-    mark_folder(directory, "run")
+    require_claimable(directory, "run", is_unmarked_run(RunDirectory(directory)))
 
 
 def remove_run(directory: Path) -> None:
@@ -68,7 +49,7 @@ def remove_run(directory: Path) -> None:
     """
     if not directory.exists():
         return
-    require_removable(directory, "run", _is_unmarked_run(directory))
+    require_removable(directory, "run", is_unmarked_run(RunDirectory(directory)))
     lock = RunLock(directory)
     try:
         remove_own_files(directory, _FILES)
@@ -129,19 +110,12 @@ def require_page_replaceable(path: Path, words: bytes = b"by Longstride") -> Non
         raise UserError(f"{path} was not written by Longstride; move it away.")
 
 
-def _is_unmarked_run(directory: Path) -> bool:
+def is_unmarked_run(directory: RunDirectory) -> bool:
     """Return whether a folder without marker is a run of an earlier version: by a checkpoint, or by its config.json."""
-    if RunDirectory(directory).holds_run():
+    if directory.holds_run():
         return True
-    content = object_in(RunDirectory(directory).config)
+    content = object_in(directory.config)
     values, sources = content.get("values"), content.get("sources")
     if not isinstance(values, dict) or not isinstance(sources, dict):
         return False
     return {"simulator", "seed", "training_episodes"} <= values.keys() & sources.keys()
-
-
-def object_in(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file; an empty one if there is none."""
-    with suppress(OSError, ValueError):
-        return read_json(path)
-    return {}

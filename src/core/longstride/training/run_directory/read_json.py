@@ -1,6 +1,7 @@
 """Reading the JSON files of a run: content of another shape is an error, never a surprise later on."""
 
 import math
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, NotRequired, TypeVar
 
@@ -163,3 +164,10 @@ def _require_numbers(value: Any) -> None:
             _require_numbers(each)
     elif isinstance(value, int | float) and (-math.inf < value <= -_LARGEST or _LARGEST <= value < math.inf):
         raise ValueError("a number is too large")
+
+
+def object_in(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file; an empty one if there is none."""
+    with suppress(OSError, ValueError):
+        return read_json(path)
+    return {}

@@ -1,0 +1,194 @@
+"""What follows from the values of settings and a simulator on any machine: the policy and the size of a rollout."""
+
+from dataclasses import dataclass
+
+from longstride.config import Config
+from longstride.errors import UserError
+from longstride.hardware.types import HostRollout
+from longstride.policies.families.families import FAMILIES
+from longstride.policies.make_spec import spec_for
+from longstride.policies.spec import PolicySpec
+from longstride.rollout.trajectory import pinned_bytes, trajectory_bytes
+from longstride.simulators.simulator import Simulator
+from longstride.training.rollout_growth import LARGEST_SHARE
+
+_USUAL_SAMPLES, MOST_INSTANCES = 372_000, 1024
+
+LARGEST_ROLLOUT = 4 << 30
+"""Bytes that a rollout and its copy for the update take at most where nobody named its size. The same on all machines,
+so that the same settings learn the same everywhere."""
+
+_FIRST_STEPS, _LEAST_FIRST, _SHORT = 8_192, 1_024, 80
+"""Steps of the first rollout where rollouts grow. A run of fewer than 80 such rollouts begins with less, to learn more
+often: with its share of the run, but not with less than the second number."""
+
+_STREAMS, _ENVIRONMENTS = 32, 8
+"""Instances, or Gymnasium environments, that rollouts come from where they grow."""
+
+_FEWEST_GROUPS, _FEWEST_STEPS = 4, 64
+"""Groups whose gradients show the noise, and steps of an instance in the first rollout."""
+
+_SHORTEST_EPISODE, _SHORTEST_IN_PYTHON = 50_000, 10_000
+"""Steps that a training episode counts for at least, where rollouts grow; those of a Gymnasium environment."""
+
+_RESTART_HORIZONS = 10
+"""Horizons after which an instance begins another episode, where rollouts grow. Long episodes remember the first, bad
+policies: queues that grew under them stay, and most of what is learned is about states that a good policy never sees.
+"""
+
+_ENVIRONMENT_STEPS = 2_048
+"""Steps of a Gymnasium environment's rollout of a fixed size: its episodes are short, and of no known length."""
+
+
+@dataclass(frozen=True)
+class RolloutSize:
+    """Size of an iteration's rollout, as far as it is known before.
+
+    Steps are those of each instance, 0 where each plays a whole episode. Where rollouts may grow they are the most, and
+    ``first`` is the size of the first rollout, all instances together; else it is 0. The reason, a phrase, is for the
+    number of instances; the memory is that of the trajectories on the host. Instances of a group
+    share random streams. After ``restart_after`` steps an instance gives up its episode, 0 for never.
+    """
+
+    instances: int
+    steps: int
+    expected_steps: int
+    reason: str
+    memory: HostRollout
+    first: int = 0
+    unit: int = 0
+    group_size: int = 1
+    restart_after: int = 0
+
+    @property
+    def samples(self) -> int:
+        """Expected number of samples, at most where rollouts grow."""
+        return self.instances * self.expected_steps
+
+    @property
+    def counted(self) -> int:
+        """Steps that TRAINING_EPISODES counts: those of an iteration or, where rollouts grow, of an episode."""
+        return self.unit or self.samples
+
+    @property
+    def in_words(self) -> str:
+        """Length of a rollout, or of an episode where whole ones are collected."""
+        if 0 < self.first < self.samples:
+            return f"{self.first:,} to {self.samples:,} steps an iteration, depending on the gradient noise"
+        return (
+            f"{self.samples:,} steps an iteration" if self.steps else f"about {self.expected_steps:,} steps an episode"
+        )
+
+
+def most_samples(spec: PolicySpec) -> int:
+    """Return the most environment steps of a rollout whose size nobody named, by the memory that they take."""
+    bytes_of_a_step = -(-trajectory_bytes(spec, 1_000) // 1_000)
+    return max(LARGEST_ROLLOUT // (2 * bytes_of_a_step), _FEWEST_STEPS)
+
+
+def policy_spec(config: Config, simulator: Simulator) -> PolicySpec:
+    """Return the spec of the policy that settings ask for."""
+    widths = config.actor_hidden_size, config.critic_hidden_size
+    actor, critic = ((width,) * config.num_hidden_layers for width in widths)
+    family = FAMILIES[config.policy_network]
+    settings = {name: getattr(config, name) for name in family.settings}
+    return spec_for(simulator, actor, critic, config.activation, family, settings)
+
+
+def rollout_size(config: Config, simulator: Simulator, spec: PolicySpec, group: int) -> RolloutSize:
+    """Return the size of the rollouts that a simulator is trained on.
+
+    The number of instances is the user's; without one it is 1 for rollouts of ROLLOUT_STEPS steps, and otherwise as
+    many whole episodes as make a rollout of the usual size. Instances come in groups of ``group``, which share streams.
+    """
+    require_groups(config, simulator, group)
+    if grows(config, simulator):
+        return _growing_size(config, simulator, spec, group)
+    steps = config.rollout_steps or simulator.default_rollout_steps or (0 if simulator.compiled else _ENVIRONMENT_STEPS)
+    expected = steps or simulator.expected_steps or simulator.max_steps
+    if config.num_envs:
+        instances, reason = config.num_envs, f"NUM_ENVS is {config.num_envs}"
+    elif steps:
+        instances, reason = 1, f"{steps:,} steps an iteration"
+    else:
+        usual = min(_USUAL_SAMPLES, most_samples(spec))
+        instances = min(max(round(usual / expected), 1), MOST_INSTANCES)
+        reason = f"{instances * expected:,} steps an iteration, about {expected:,} each"
+    instances = whole_groups(instances, group)
+    memory = _memory(spec, instances, steps, expected, simulator, config.rollout_lag)
+    return RolloutSize(instances, steps, expected, reason, memory, group_size=group)
+
+
+def names_a_size(config: Config, simulator: Simulator) -> bool:
+    """Return whether the user or the simulator named the size of a rollout."""
+    return bool(config.num_envs or config.rollout_steps or simulator.default_rollout_steps)
+
+
+def grows(config: Config, simulator: Simulator) -> bool:
+    """Return whether rollouts grow with the noise: neither the user nor the simulator named a size."""
+    return config.grow_rollouts and not names_a_size(config, simulator)
+
+
+def require_groups(config: Config, simulator: Simulator, group_size: int) -> None:
+    """Check that the instances of a run can be grouped where its algorithm compares groups of more than one.
+
+    Raises:
+        UserError: they cannot.
+    """
+    family = FAMILIES[config.policy_network]
+    if family.joint_steps and config.kl_coefficient > 0.0:
+        raise UserError(
+            f"POLICY_NETWORK is '{family.name}', which {family.joint_steps}, but KL_COEFFICIENT compares single "
+            "decisions with the first policy; set it to 0."
+        )
+    if group_size == 1:
+        return
+    name = config.algorithm
+    if not simulator.compiled:
+        raise UserError(
+            f"ALGORITHM = '{name}' gives the episodes of a group the same random streams, which a Gymnasium "
+            "environment does not let be set; use ALGORITHM = 'ppo', or write the simulator for Longstride."
+        )
+    if config.num_envs % config.group_size:
+        raise UserError(
+            f"NUM_ENVS is {config.num_envs}, which is not a multiple of GROUP_SIZE "
+            f"{config.group_size}; change one of them."
+        )
+
+
+def whole_groups(instances: int, group_size: int) -> int:
+    """Return the number of instances, rounded up to whole groups."""
+    return -(-instances // group_size) * group_size
+
+
+def _growing_size(config: Config, simulator: Simulator, spec: PolicySpec, group_size: int) -> RolloutSize:
+    """Return the size of rollouts that grow to the usual number of samples, or to what the whole run allows."""
+    streams, least = (_STREAMS, _SHORTEST_EPISODE) if simulator.compiled else (_ENVIRONMENTS, _SHORTEST_IN_PYTHON)
+    instances = max(whole_groups(streams, group_size), _FEWEST_GROUPS * group_size if group_size > 1 else 1)
+    unit = max(simulator.expected_steps or simulator.max_steps, least) if simulator.compiled else least
+    share = config.training_episodes * unit // LARGEST_SHARE
+    is_short = config.training_episodes * unit < _SHORT * _FIRST_STEPS
+    wanted = min(max(share, _LEAST_FIRST), _FIRST_STEPS) if is_short else _FIRST_STEPS
+    first = max(wanted // instances, _FEWEST_STEPS) * instances
+    usual = min(_USUAL_SAMPLES, most_samples(spec))
+    steps = max(min(usual, share), first) // instances
+    reason = "parts of an episode each, as rollouts grow"
+    memory = _memory(spec, instances, steps, steps, simulator, config.rollout_lag)
+    restart = round(_RESTART_HORIZONS * config.horizon) if simulator.compiled and group_size == 1 else 0
+    return RolloutSize(instances, steps, steps, reason, memory, first, unit, group_size, restart)
+
+
+def _memory(spec: PolicySpec, instances: int, steps: int, expected: int, simulator: Simulator, lag: int) -> HostRollout:
+    """Return the host memory of trajectories: twice as much where the next ones are played meanwhile (``lag``)."""
+    rows, times = steps or simulator.max_steps, 1 + lag
+    pinned = instances * pinned_bytes(spec, rows, steps) if steps else pinned_bytes(spec, rows, 0, instances)
+    instances *= times
+    return HostRollout(
+        copies=instances,
+        decisions=expected,
+        rows=rows,
+        at_most=not steps and simulator.expected_steps is None,
+        bytes=instances * trajectory_bytes(spec, expected),
+        state_bytes=4 * instances * spec.kept_states(expected) * spec.state_size,
+        pinned_bytes=times * pinned,
+    )
