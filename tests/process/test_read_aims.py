@@ -274,7 +274,7 @@ def test_a_run_keeps_its_aims(capsys, flag, value):
     sentence = f"{flag}: a checkpoint or a scenario file keeps its own; leave this out."
     assert sentence in " ".join(capsys.readouterr().err.split())
     settings = load_settings(None, {flag[2:]: value})
-    with pytest.raises(UserError, match=f"{flag}: the checkpoint's process keeps its own;"):
+    with pytest.raises(UserError, match=f"{flag}: the checkpoint's simulator keeps its own;"):
         simulator_of(settings, {"source": {"simulator": "process"}}, Path("run"))
 
 

@@ -58,7 +58,7 @@ def test_a_run_keeps_who_begins_its_batches(folder, capsys):
     [
         (["train", "--scenario", "plain.json", *CHOICE], "BATCH_START is 'policy', but river has no batches; leave it"),
         (["train", "--scenario", "river.json", "--batch-start", "x"], "should be '', 'ready' or 'policy'"),
-        (["evaluate", "--checkpoint", "mlp", *CHOICE], "--batch-start: the checkpoint's process keeps its own;"),
+        (["evaluate", "--checkpoint", "mlp", *CHOICE], "--batch-start: the checkpoint's simulator keeps its own;"),
         (
             ["whatif", "--scenario", "river.json", *CHOICE, "--change", "people +1 clerk"],
             "--batch-start: a checkpoint or a scenario file keeps its own; leave this out.",

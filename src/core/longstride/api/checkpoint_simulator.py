@@ -41,7 +41,7 @@ def simulator_of(
         require_trusted({**present, **recorded}, checkpoint, consent)
         loaded = with_settings_of(load_configured(config), source).compared_with(source)
     else:
-        refuse_aims(settings, "the checkpoint's process")
+        refuse_aims(settings, "the checkpoint's simulator")
         named = settings.sources["simulator"] == "file" and config.simulator == source.get("simulator")
         found, note = located(source)
         require_trusted(found, checkpoint, Consent(named, trusted))
