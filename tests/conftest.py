@@ -26,7 +26,8 @@ if "LONGSTRIDE_STATE" not in os.environ:  # the simulators that tests train on: 
 
 os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")  # thousands of messages that are not shown
 
-gc.set_threshold(50_000, 20, 100)  # Numba makes objects by the million, and torch's are walked with them each time
+# Numba makes objects by the million. They are walked once, at the end of a file, and not after each kernel.
+gc.set_threshold(2_000_000, 20, 100)
 
 
 def _compile_in_units():
@@ -55,8 +56,25 @@ def _compare_flags_at_once():
     TargetConfig.__eq__ = is_equal
 
 
+def _look_for_variables_by_type():
+    """Let Numba pass over the words and numbers of an expression at once, where it asks each for four classes."""
+    from numba.core import ir
+
+    search = ir.Inst._rec_list_vars
+    without_variables = {str, bool, int, float, type(None), type(len), type(search)}
+
+    def variables(expression, value):
+        kind = type(value)
+        if kind is ir.Var:
+            return [value]
+        return [] if kind in without_variables else search(expression, value)
+
+    ir.Inst._rec_list_vars = variables
+
+
 _compile_in_units()
 _compare_flags_at_once()
+_look_for_variables_by_type()
 
 
 def _lacks(*packages):
