@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from helpers.card_lock import gpu_file
-from helpers.short_runs import shorten_runs
+from helpers.short_runs import pytest_runtest_setup  # noqa: F401
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # torch's threads would spin while other workers compute
 os.environ["COLUMNS"] = "200"  # pytest-xdist says 80, which cuts the tables that tests read
@@ -116,10 +116,6 @@ def pytest_collection_modifyitems(items):
     tests = Path(__file__).parent
     rank = {tests / name: i for i, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path, len(rank)))
-
-
-def pytest_runtest_setup(item):
-    shorten_runs()
 
 
 def _has_card():
