@@ -7,6 +7,9 @@ EPISODES ?= 50
 FLAGS ?=
 DIRECTORY := runs/loan_desk-$(shell date +%Y%m%d-%H%M%S)
 
+# The tests start over a hundred processes, which would each compile all modules anew where images set this.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: train test test-all check docs environment benchmark benchmark-check gpu clean
 
 train: $(VENV)/.installed  ## train on the bundled loan desk, then compare the policy with the heuristics

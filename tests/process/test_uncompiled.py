@@ -21,7 +21,8 @@ def test_uncompiled(part):
         "NUMBA_DISABLE_JIT": "1",
         "PYTHONPATH": os.pathsep.join([str(ROOT / "src" / "core"), str(ROOT / "tests")]),
     }
-    options = ["-q", "-p", "no:xdist", "--noconftest", "-p", "no:cacheprovider", "-W", "ignore::RuntimeWarning"]
+    options = ["-q", "--noconftest", "-W", "ignore::RuntimeWarning"]
+    options += [*("-p", "no:xdist"), *("-p", "no:cacheprovider"), *("-p", "helpers.short_runs")]
     command = [sys.executable, "-m", "pytest", *options, "-m", part, *FILES]
     run = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=1200)
     assert run.returncode == 0, run.stdout + run.stderr

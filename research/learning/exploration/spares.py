@@ -1,6 +1,7 @@
 """Machines and their spare parts: two choices a step, and parts that come long after they were ordered."""
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,12 @@ class Workshop(NamedTuple):
     shelf: int
     orders: int
     costs: np.ndarray
+
+
+@cache
+def _chance(count: int, of: int, each: float) -> float:
+    """Return a binomial probability."""
+    return float(binom.pmf(count, of, each))
 
 
 class Spares(Simulator):
@@ -103,8 +110,8 @@ class Spares(Simulator):
         p = self.parameters
         for fail in range(working + 1):
             for come in range(ordered + 1):
-                chance = binom.pmf(fail, working, p.fails) * binom.pmf(come, ordered, p.comes)
-                yield float(chance), working - fail, min(parts + come, p.shelf), ordered - come
+                chance = _chance(fail, working, p.fails) * _chance(come, ordered, p.comes)
+                yield chance, working - fail, min(parts + come, p.shelf), ordered - come
 
     def gain(self, rule: Any = None) -> float:
         """Return the mean profit of a rule, or the largest one."""

@@ -1,6 +1,7 @@
 """Digests of source files: our whole package, and a user's modules with all that they import."""
 
 import hashlib
+import os
 import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
@@ -35,11 +36,15 @@ def package_digest() -> str:
 def is_trusted(module: ModuleType) -> bool:
     """Return whether a module belongs to Python, NumPy or Numba, whose versions are part of every fingerprint."""
     path = _file_of(module)
-    if path is None:
-        return module.__name__ in sys.builtin_module_names
+    return module.__name__ in sys.builtin_module_names if path is None else _is_trusted_file(path)
+
+
+@cache
+def _is_trusted_file(path: Path) -> bool:
     return _is_in(_LIBRARIES, path) or (_is_in(_STANDARD, path) and not _is_installed(path))
 
 
+@cache
 def is_of_a_user(path: Path) -> bool:
     """Return whether a file belongs neither to this package nor to Python nor to an installed package."""
     return not (_is_in([_PACKAGE, *_STANDARD], path) or _is_installed(path))
@@ -95,7 +100,14 @@ def _stamp(module: ModuleType | None) -> str:
 
 def _file_of(module: ModuleType | None) -> Path | None:
     file = getattr(module, "__file__", None)
-    return Path(file).resolve() if isinstance(file, str) else None
+    if not isinstance(file, str):
+        return None
+    return _resolved(file) if os.path.isabs(file) else Path(file).resolve()
+
+
+@cache
+def _resolved(file: str) -> Path:
+    return Path(file).resolve()
 
 
 def _is_installed(path: Path) -> bool:
