@@ -44,37 +44,7 @@ def _compile_in_units():
     Dispatcher.compile = compile_callable
 
 
-def _compare_flags_at_once():
-    """Let Numba first compare the flags that were set: it reads all 25 of a function by calls, for 2 % of its time."""
-    from numba.core.targetconfig import TargetConfig
-
-    by_value = TargetConfig.__eq__
-
-    def is_equal(flags, other):
-        return (type(other) is type(flags) and other._values == flags._values) or by_value(flags, other)
-
-    TargetConfig.__eq__ = is_equal
-
-
-def _look_for_variables_by_type():
-    """Let Numba pass over the words and numbers of an expression at once, where it asks each for four classes."""
-    from numba.core import ir
-
-    search = ir.Inst._rec_list_vars
-    without_variables = {str, bool, int, float, type(None), type(len), type(search)}
-
-    def variables(expression, value):
-        kind = type(value)
-        if kind is ir.Var:
-            return [value]
-        return [] if kind in without_variables else search(expression, value)
-
-    ir.Inst._rec_list_vars = variables
-
-
 _compile_in_units()
-_compare_flags_at_once()
-_look_for_variables_by_type()
 
 
 def _lacks(*packages):
