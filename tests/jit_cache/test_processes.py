@@ -73,6 +73,7 @@ class Place:
             "PYTHONPATH": f"{root / 'src' / 'core'}{os.pathsep}{self.path}",
             "LEVEL": str(level),
             VARIABLE: str(self.path / "kernels"),
+            "PYTHONDONTWRITEBYTECODE": "1",  # Python takes a file of the same size and second for the same
         }
         command = [sys.executable, str(Path(__file__).with_name("child.py")), f"{self.path / 'walk.py'}:Walk"]
         return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
