@@ -278,6 +278,15 @@ def test_a_run_keeps_its_aims(capsys, flag, value):
         simulator_of(settings, {"source": {"simulator": "process"}}, Path("run"))
 
 
+@pytest.mark.parametrize(
+    ("flag", "value"), [("--log-arrivals", "replay"), ("--time-zone", "UTC"), ("--policy-prior", "spt")]
+)
+def test_a_flag_about_a_log_is_refused_where_none_is_read(capsys, flag, value):
+    assert main(["--mode", "evaluate", "--checkpoint", "nowhere", flag, value]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"{flag}: the checkpoint's simulator was made before and is not made again; leave this out" in said
+
+
 def test_a_share_and_its_interval_are_between_0_and_1():
     mean, low, high = share_within([{"share_beyond_target": beyond} for beyond in (0.0, 0.0, 0.1)])
     assert (mean, high) == (pytest.approx(1.0 - 0.1 / 3), 1.0)

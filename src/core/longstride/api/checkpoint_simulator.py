@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from longstride.config import AIMS, flag_of
+from longstride.config import AIMS, PROCESS_OPTIONS, flag_of
 from longstride.errors import UserError
 from longstride.policies.families.families import family_of
 from longstride.settings import Settings
@@ -87,6 +87,20 @@ def refuse_aims(settings: Settings, process: str) -> None:
     for name in ("objective", *AIMS):
         if settings.is_flag(name):
             raise UserError(f"{flag_of(name)}: {process} keeps its own; leave this out.")
+
+
+def refuse_unread(settings: Settings) -> None:
+    """Check that no flag says how a log is read or mined, or where a policy starts, where no simulator is named.
+
+    Raises:
+        UserError: one does.
+    """
+    if names_simulator(settings):
+        return
+    for name in PROCESS_OPTIONS:
+        if settings.is_flag(name) and name not in (*AIMS, _VERDICTS):
+            problem = "the checkpoint's simulator was made before and is not made again"
+            raise UserError(f"{flag_of(name)}: {problem}; leave this out, or name the log with --event-log.")
 
 
 def source_of_checkpoint(metadata: dict[str, Any], checkpoint: Path) -> dict[str, Any]:

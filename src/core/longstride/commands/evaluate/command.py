@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from longstride.api.checkpoint_simulator import simulator_of
+from longstride.api.checkpoint_simulator import refuse_unread, simulator_of
 from longstride.api.compare_policies import (
     closing_lines,
     compare_policies,
@@ -120,6 +120,7 @@ def _require_own(config: Config, path: Path) -> None:
 
 def _load(settings: Settings, checkpoint: Path, trust: bool, say: Say) -> tuple[LoadedSimulator, TrainedPolicy]:
     """Return simulator and policy of a checkpoint; flags name another simulator or change the options of its own."""
+    refuse_unread(settings)
     tensors, metadata = load_run(policy_folder(checkpoint, say), say)
     loaded = simulator_of(settings, metadata, checkpoint, trust)
     return loaded, policy_on(loaded.simulator, tensors, metadata, checkpoint)
