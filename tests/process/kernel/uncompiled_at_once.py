@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from helpers.generated_logs import log_of
 from oracles.process_play import FIFO, play, scenario, service
 
 from longstride.errors import UserError
 from longstride.process.changes.apply import apply_changes
 from longstride.process.changes.people import people_at_work
+from longstride.process.resamples.simulated_log import _people, simulated_log
 from longstride.process.scenario.at_once import with_slots, without_slots
 from longstride.process.simulator import ProcessSimulator
 
@@ -91,3 +93,14 @@ def test_the_utilisation_of_a_person_is_that_of_all_tasks():
 
 def test_people_are_counted_and_not_their_tasks():
     assert people_at_work(with_slots(agent())) == people_at_work(agent()) == 1
+
+
+def test_a_simulated_log_names_people_and_not_their_slots():
+    made = agent(arrivals={"process": "replay", "times": TIMES}, resources=["R", "S"], at_once={"R": 3, "S": 2})
+    log = log_of(np.arange(4), np.zeros(4), np.zeros(4), np.array(TIMES), np.array(TIMES) + 5.0)
+    for scenario_of_it in (made, with_slots(made)):
+        simulated = simulated_log(scenario_of_it, log, 1)
+        assert simulated.resources == ("R",)
+        assert (simulated.start / 3600.0).tolist() == pytest.approx([9.0, 9.5, 9.75, 14.0])
+        people = _people(scenario_of_it, np.array([-1, 0, 1, 2, 3, 4, -1]))
+        assert (people.values, people.code.tolist()) == (["R", "S"], [-1, 0, 1, 0, 0, 1, -1])

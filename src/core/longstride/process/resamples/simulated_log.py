@@ -9,6 +9,7 @@ from longstride.process.event_logs.pauses import no_pauses
 from longstride.process.event_logs.reading.collect import Coded
 from longstride.process.kernel.parameters import build_parameters
 from longstride.process.mining.delays.play_logged import as_logged_record, play_logged
+from longstride.process.scenario.at_once import slots_of, with_slots
 from longstride.process.scenario.routing import build_routing
 from longstride.process.scenario.scenario import Scenario
 
@@ -35,7 +36,7 @@ def simulated_log(scenario: Scenario, log: EventLog, seed: int) -> EventLog:
     order = np.flatnonzero(done)[np.lexsort((played.end[done], played.start[done]))]
     names, case = np.unique(played.case[order], return_inverse=True)
     activities = compact(Coded(list(scenario.activities), parameters.node_target[played.node[order]]))
-    people = compact(Coded(list(scenario.resources), played.resource[order]))
+    people = compact(_people(scenario, played.resource[order]))
     start, end = (_HOUR * times[order] / scenario.hour for times in (played.start, played.end))
     column = log.column
     if column is not None:  # each case has that of the first of its events
@@ -57,3 +58,11 @@ def simulated_log(scenario: Scenario, log: EventLog, seed: int) -> EventLog:
         column=column,
         classes=log.classes.with_cases(of_case[names]) if log.classes else None,
     )
+
+
+def _people(scenario: Scenario, slot: np.ndarray) -> Coded:
+    """Return the people of int64[n] slots, -1 for nobody; they are the slots where none does several tasks at once."""
+    further = slots_of(scenario)
+    names = [further.get(name, name) for name in with_slots(scenario).resources]
+    people = list(dict.fromkeys(names))
+    return Coded(people, np.array([*map(people.index, names), -1])[slot])
