@@ -70,11 +70,6 @@ class LoadedSimulator:
         """Sentences for the user about how the simulator was made."""
         return [*self.remarks, *self.simulator.hooks.notes]
 
-    @property
-    def is_built_in(self) -> bool:
-        """Whether it is code of this package or of Gymnasium alone."""
-        return is_built_in(str(self.source["simulator"]))
-
     def with_options(self, options: Mapping[str, Any]) -> "LoadedSimulator":
         """Return the simulator with some of its own settings changed, and its source."""
         if not options:
@@ -134,8 +129,7 @@ def load_simulator(name: str, options: Mapping[str, Any] | None = None, say: Say
         if ":" in name.removeprefix(PREFIX):
             search_working_folder_last()
         return LoadedSimulator(registered(name.removeprefix(PREFIX), given), source)
-    maker = _maker(built_in or name)
-    simulator = _make(name, maker, given, say)
+    simulator = _make(name, _maker(built_in or name), given, say)
     return LoadedSimulator(simulator, simulator.hooks.source(simulator) or source)
 
 
@@ -301,7 +295,6 @@ def _module_from_file(path: Path) -> ModuleType:
         hint = hint_of(error)
         if "relative import" in str(error):
             hint = f" A file of a package is named as PACKAGE.{path.stem}:CLASS, from the folder above."
-        raise UserError(
-            f"Cannot run the simulator file {path}: {type(error).__name__}: {reason(error)}.{hint}"
-        ) from error
+        sentence = f"Cannot run the simulator file {path}: {type(error).__name__}: {reason(error)}."
+        raise UserError(sentence + hint) from error
     return module

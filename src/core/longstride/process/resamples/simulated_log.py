@@ -61,7 +61,7 @@ def simulated_log(scenario: Scenario, log: EventLog, seed: int) -> EventLog:
 
 
 def _people(scenario: Scenario, slot: np.ndarray) -> Coded:
-    """Return the people of int64[n] slots, -1 for nobody; they are the slots where none does several tasks at once."""
+    """Return the people of int64[n] slots, -1 for no person; the same where none does several tasks at once."""
     further = slots_of(scenario)
     names = [further.get(name, name) for name in with_slots(scenario).resources]
     people = list(dict.fromkeys(names))

@@ -19,7 +19,7 @@ from longstride.output import note_losses
 from longstride.settings import Settings
 from longstride.simulators.check import check_simulator
 from longstride.simulators.hooks import write_files
-from longstride.simulators.loading import LoadedSimulator
+from longstride.simulators.loading import LoadedSimulator, is_built_in
 from longstride.terminal import make_console
 from longstride.text import Say
 from longstride.training.assembly.choose_options import with_chosen_options
@@ -253,5 +253,5 @@ def _advice(trainer: Trainer) -> str:
 
 def _hints(loaded: LoadedSimulator) -> list[str]:
     """Check a user's own simulator."""
-    is_users_own = loaded.simulator.compiled and not loaded.is_built_in
+    is_users_own = loaded.simulator.compiled and not is_built_in(str(loaded.source["simulator"]))
     return [f"Hint: {hint}" for hint in check_simulator(loaded.simulator)] if is_users_own else []

@@ -15,7 +15,7 @@ from longstride.training.rollout_growth import LARGEST_SHARE
 _USUAL_SAMPLES, MOST_INSTANCES = 372_000, 1024
 
 LARGEST_ROLLOUT = 4 << 30
-"""Bytes that a rollout and its copy for the update take at most where nobody named its size. The same on all machines,
+"""Bytes that a rollout and its copy for the update take at most unless a user names its size. The same on all machines,
 so that the same settings learn the same everywhere."""
 
 _FIRST_STEPS, _LEAST_FIRST, _SHORT = 8_192, 1_024, 80
@@ -81,7 +81,7 @@ class RolloutSize:
 
 
 def most_samples(spec: PolicySpec) -> int:
-    """Return the most environment steps of a rollout whose size nobody named, by the memory that they take."""
+    """Return the most environment steps of a rollout whose size no user named, by the memory that they take."""
     bytes_of_a_step = -(-trajectory_bytes(spec, 1_000) // 1_000)
     return max(LARGEST_ROLLOUT // (2 * bytes_of_a_step), _FEWEST_STEPS)
 
