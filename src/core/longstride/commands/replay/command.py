@@ -13,8 +13,8 @@ from longstride.simulators.hooks import close_all
 from longstride.text import Say
 from longstride.training.assembly.components import build_trainer
 from longstride.training.assembly.plan import apply_plan, plan_run, require_memory
+from longstride.training.assembly.presets import complete
 from longstride.training.assembly.run_settings import load_configured, settings_of_a_run
-from longstride.training.assembly.setup import complete
 from longstride.training.assembly.simulator_trust import located_run, require_trusted_run
 from longstride.training.display.progress import Progress
 from longstride.training.failures import report_gpu_loss

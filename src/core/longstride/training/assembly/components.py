@@ -28,7 +28,6 @@ from longstride.rollout.gymnasium_collector import GymnasiumCollector
 from longstride.rollout.trajectory import trajectory_bytes
 from longstride.seeding import stream
 from longstride.simulators.described import described
-from longstride.simulators.loading import is_built_in
 from longstride.simulators.simulator import Simulator, function_of
 from longstride.text import Say, format_bytes
 from longstride.training.assembly.algorithm import from_config
@@ -82,7 +81,7 @@ def build_trainer(setup: Setup, plan: Plan, directory: Path, services: Services,
         "policy": spec_to_json(setup.spec),
         "update_threads": plan.update_threads,
     }
-    if setup.source and not is_built_in(str(setup.source["simulator"])):
+    if setup.loaded.is_users_own:
         metadata["described"] = described(simulator)  # for the modes that do not run a user's source
     if names := setup.extensions.names():
         metadata["extensions"] = names

@@ -13,7 +13,6 @@ from longstride.settings import Settings
 from longstride.simulators.loading import LoadedSimulator, load_simulator
 from longstride.text import Say
 from longstride.training.run_directory.directory import RunDirectory
-from longstride.training.run_directory.files import write_json
 from longstride.training.run_directory.read_json import SETTINGS, read_json
 
 _NOT_LEARNED = (
@@ -36,12 +35,15 @@ def load_configured(config: Config, say: Say | None = None) -> LoadedSimulator:
     return load_simulator(config.simulator, config.options_of_simulator, say).with_objective(config.weights)
 
 
-def with_unused(loaded: LoadedSimulator, settings: Settings) -> LoadedSimulator:
-    """Return a simulator that says which settings of a file it has no use for, because only processes have them.
+def simulator_for(settings: Settings, say: Say | None = None, loaded: LoadedSimulator | None = None) -> LoadedSimulator:
+    """Return the simulator of a command, loaded unless it is given, with a remark about settings that it does not use.
+
+    These are settings of a file that only processes have.
 
     Raises:
-        UserError: a flag gave one of them.
+        UserError: it cannot be loaded, or a flag gave one of them.
     """
+    loaded = loaded or load_configured(settings.config, say)
     if loaded.simulator.hooks.own_settings:
         return loaded
     for name in filter(settings.is_flag, PROCESS_OPTIONS):
@@ -139,16 +141,12 @@ def read_config(directory: RunDirectory) -> dict[str, Any]:
         raise UserError(f"{file} is damaged; name another --run-directory, or remove the file.") from None
 
 
-def write_config(
-    directory: RunDirectory,
-    settings: Settings,
-    resumes: Sequence[Mapping[str, Any]],
-    damaged: Sequence[str],
-    extensions: Mapping[str, Any],
-) -> None:
-    """Write config.json: values, sources, resumes, damaged checkpoints, and the names of a program's parts."""
+def config_content(
+    settings: Settings, resumes: Sequence[Mapping[str, Any]], damaged: Sequence[str], extensions: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what config.json holds: values, sources, resumes, damaged checkpoints, and names of a program's parts."""
     content = {"values": settings.config.model_dump(), "sources": settings.sources, "passed_over": damaged}
-    write_json(directory.config, {**content, "resumed": resumes, "extensions": extensions})
+    return {**content, "resumed": resumes, "extensions": extensions}
 
 
 def resumes_of(config: Config, earlier: Mapping[str, Any], iteration: int) -> list[dict[str, Any]]:

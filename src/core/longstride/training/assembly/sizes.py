@@ -1,6 +1,7 @@
 """What follows from the values of settings and a simulator on any machine: the policy and the size of a rollout."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from longstride.config import Config
 from longstride.errors import UserError
@@ -10,11 +11,15 @@ from longstride.policies.make_spec import spec_for
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.trajectory import pinned_bytes, trajectory_bytes
 from longstride.simulators.simulator import Simulator
+from longstride.text import format_bytes
 from longstride.training.rollout_growth import LARGEST_SHARE
 
-_USUAL_SAMPLES, MOST_INSTANCES = 372_000, 1024
+_USUAL_SAMPLES, _MOST_INSTANCES = 372_000, 1024
 
-LARGEST_ROLLOUT = 4 << 30
+_STEPS_WITH_PRIOR = 62_000
+"""Environment steps of a rollout where the policy starts from a rule, in whole episodes: at least one."""
+
+_LARGEST_ROLLOUT = 4 << 30
 """Bytes that a rollout and its copy for the update take at most unless a user names its size. The same on all machines,
 so that the same settings learn the same everywhere."""
 
@@ -83,7 +88,7 @@ class RolloutSize:
 def most_samples(spec: PolicySpec) -> int:
     """Return the most environment steps of a rollout whose size no user named, by the memory that they take."""
     bytes_of_a_step = -(-trajectory_bytes(spec, 1_000) // 1_000)
-    return max(LARGEST_ROLLOUT // (2 * bytes_of_a_step), _FEWEST_STEPS)
+    return max(_LARGEST_ROLLOUT // (2 * bytes_of_a_step), _FEWEST_STEPS)
 
 
 def policy_spec(config: Config, simulator: Simulator) -> PolicySpec:
@@ -112,11 +117,32 @@ def rollout_size(config: Config, simulator: Simulator, spec: PolicySpec, group: 
         instances, reason = 1, f"{steps:,} steps an iteration"
     else:
         usual = min(_USUAL_SAMPLES, most_samples(spec))
-        instances = min(max(round(usual / expected), 1), MOST_INSTANCES)
+        instances = min(max(round(usual / expected), 1), _MOST_INSTANCES)
         reason = f"{instances * expected:,} steps an iteration, about {expected:,} each"
     instances = whole_groups(instances, group)
     memory = _memory(spec, instances, steps, expected, simulator, config.rollout_lag)
     return RolloutSize(instances, steps, expected, reason, memory, group_size=group)
+
+
+def sizes_with_prior(config: Config, simulator: Simulator, group: int) -> tuple[dict[str, Any], list[str]]:
+    """Return the size of rollouts where the policy starts from a rule, and a line if memory makes them smaller."""
+    episode, spec = simulator.expected_steps or simulator.max_steps, policy_spec(config, simulator)
+    most, usual = most_samples(spec), round(_STEPS_WITH_PRIOR / episode)
+    episodes = min(max(usual, 1), _MOST_INSTANCES)
+    fitting = min(episodes, max(most // episode, 1))
+    sizes = {"num_envs": whole_groups(fitting, group)}
+    if episode > 2 * most and group == 1:  # a single trajectory is not copied for the update
+        sizes["rollout_steps"] = 2 * most
+        reason = f"a part of an episode, {2 * most:,} of about {episode:,} steps"
+    elif fitting < episodes:
+        reason = f"{fitting} of the usual {episodes} episodes"
+    else:
+        return sizes, []
+    each = format_bytes(_LARGEST_ROLLOUT // most)
+    return sizes, [
+        f"An iteration plays {reason}: each step takes {each} with its copy for the update "
+        "(set NUM_ENVS or ROLLOUT_STEPS for another size)."
+    ]
 
 
 def names_a_size(config: Config, simulator: Simulator) -> bool:
