@@ -21,6 +21,7 @@ from longstride.training.assembly.presets import complete
 from longstride.training.assembly.run_settings import settings_of_a_run, simulator_for
 from longstride.training.assembly.simulator_trust import require_trusted_run
 from longstride.training.run_directory.metrics_log import read_metrics
+from longstride.training.time_budget import parse_duration
 
 _WIDE = 120
 """Columns of a terminal whose table has room for the remedies."""
@@ -72,6 +73,8 @@ def findings_table(findings: list[Finding], remedies: bool = True) -> Table:
 
 
 def _examine(settings: Settings) -> DoctorInput:
+    if settings.config.time_budget:
+        parse_duration(settings.config.time_budget)
     setup = complete(settings, simulator_for(settings))
     machine, config, needs = detect_machine(), setup.config, plan_settings(setup)
     plan: Plan | None = None

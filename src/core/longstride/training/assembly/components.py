@@ -29,20 +29,17 @@ from longstride.rollout.trajectory import trajectory_bytes
 from longstride.seeding import stream
 from longstride.simulators.described import described
 from longstride.simulators.simulator import Simulator, function_of
-from longstride.text import Say, format_bytes
+from longstride.text import format_bytes
 from longstride.training.assembly.algorithm import from_config
 from longstride.training.assembly.hosts import build_hosts_collector
 from longstride.training.assembly.setup import Setup
-from longstride.training.callbacks import Callbacks
 from longstride.training.evaluation.best_heuristic import Heuristics
 from longstride.training.evaluation.periodic import PeriodicEvaluation, asked_evaluation, unasked_evaluation
 from longstride.training.rollout_growth import GrowthLimits
 from longstride.training.run_directory.directory import RunDirectory
-from longstride.training.run_directory.lock import RunLock
 from longstride.training.run_directory.plots import read_evaluation
 from longstride.training.settings import Services, TrainingSettings
 from longstride.training.time_budget import NO_LIMIT
-from longstride.training.tracking.services import tracking_by
 from longstride.training.trainer import Trainer
 
 _TIMED_STEPS = 2_000_000
@@ -181,13 +178,6 @@ def new_model(config: Config, simulator: Simulator, spec: PolicySpec, pinned: bo
     model = ActorCritic(spec, pinned=pinned)
     initialise(model, config.weight_init, generator, logits, config.initial_log_std, feature_weights)
     return model
-
-
-def build_observer(setup: Setup, lock: RunLock | None, say: Say) -> Callbacks:
-    """Return what sees the records where the lock is held: callbacks of a program, the service that shows the run."""
-    service = setup.config.track
-    tracking = [tracking_by(service, say)] if service and lock else []
-    return Callbacks([*setup.extensions.callbacks, *tracking] if lock else [])
 
 
 def build_evaluation(setup: Setup) -> PeriodicEvaluation | None:

@@ -15,7 +15,6 @@ from longstride.hardware.planning.update_memory import BESIDE_A_GPU, workspace_b
 from longstride.hardware.types import CollectionWork, Gpu, Machine, PlanSettings
 from longstride.learning.distributed.ranks import Ranks
 from longstride.learning.distributed.shares import share_of
-from longstride.learning.step_costs.columns import parameter_count
 from longstride.learning.step_costs.count import count_answers
 from longstride.learning.step_costs.prediction import predict_update, second_gpu_of
 from longstride.learning.step_costs.update_memory import (
@@ -273,7 +272,7 @@ def apply_plan(plan: Plan, spec: PolicySpec) -> Plan:
 
     Beside a GPU torch computes little on the host: on a busy machine each operation would wait for the last thread.
     """
-    one = plan.device == "cpu" or (plan.collect_on != "torch" and parameter_count(spec.matrices["actor"]) < _MANY)
+    one = plan.device == "cpu" or (plan.collect_on != "torch" and spec.actor_parameters < _MANY)
     torch.set_num_threads(1 if one else plan.update_threads)
     apply_global_settings(plan.tf32, plan.cudnn_benchmark)
     if plan.allocator != "expandable_segments:True" or apply_allocator(plan.allocator):

@@ -16,7 +16,7 @@ from longstride.training.assembly.algorithm import build_algorithm
 from longstride.training.assembly.setup import Setup, set_up
 from longstride.training.assembly.sizes import names_a_size, sizes_with_prior
 from longstride.training.extensions import NO_EXTENSIONS, Extensions
-from longstride.training.time_budget import NO_LIMIT, Budget, NoBudget, parse_duration
+from longstride.training.time_budget import NO_LIMIT, Budget, NoBudget
 
 
 class Preset(NamedTuple):
@@ -152,13 +152,8 @@ def with_length(settings: Settings, counted: int) -> Settings:
     """Let a preset, TOTAL_STEPS or else a time budget alone end the run, where nobody chose a number of iterations.
 
     TRAINING_EPISODES counts so many environment steps each.
-
-    Raises:
-        UserError: the budget is no duration.
     """
     config, settings = settings.config, with_preset(settings, counted)
-    if config.time_budget:
-        parse_duration(config.time_budget)
     if config.total_steps:
         episodes = -(-config.total_steps // counted)
         note = f"TOTAL_STEPS sets TRAINING_EPISODES = {episodes:,}, about {counted:,} steps each."
@@ -175,7 +170,7 @@ def complete(settings: Settings, loaded: LoadedSimulator, extensions: Extensions
     Settings that are complete already, as those of a run that is looked at, stay as they are.
 
     Raises:
-        UserError: settings contradict each other or the simulator, or the budget is no duration.
+        UserError: settings contradict each other or the simulator.
     """
     if not settings.is_complete:
         settings = with_defaults(settings, loaded.simulator)

@@ -26,7 +26,6 @@ from longstride.training.assembly.choose_options import with_chosen_options
 from longstride.training.assembly.components import (
     build_evaluation,
     build_heuristics,
-    build_observer,
     build_trainer,
 )
 from longstride.training.assembly.plan import plan_rank, require_memory
@@ -41,6 +40,7 @@ from longstride.training.assembly.run_settings import (
     values_of_a_run,
 )
 from longstride.training.assembly.setup import Setup
+from longstride.training.callbacks import Callbacks
 from longstride.training.choice.choose import keep_choice
 from longstride.training.display.messages import kernel_lines, memory_lines
 from longstride.training.display.progress import Progress
@@ -59,6 +59,7 @@ from longstride.training.run_directory.ownership import open_directory
 from longstride.training.run_directory.plots import plot_learning_curve
 from longstride.training.settings import Services
 from longstride.training.time_budget import NO_LIMIT, budget_of
+from longstride.training.tracking.services import tracking_by
 from longstride.training.trainer import Trainer
 
 
@@ -204,10 +205,12 @@ def build_run(
                 write_files(setup.simulator, directory.path, setup.config.seed, say)
             raise
         retry = WriteRetry(lock.require) if lock else WriteRetry()
-        checkpoints = CheckpointWriter(directory.path, setup.config.checkpoints_kept, retry)
+        checkpoints = CheckpointWriter(directory, setup.config.checkpoints_kept, retry)
         played = build_evaluation(setup), build_heuristics(setup, directory) if lock else None
         tracker = build_utilization_tracker(plan, machine, ranks.size)
-        services = Services(checkpoints, budget, *played, tracker, ranks, build_observer(setup, lock, say))
+        tracking = [tracking_by(setup.config.track, say)] if setup.config.track and lock else []
+        observer = Callbacks([*extensions.callbacks, *tracking] if lock else [])
+        services = Services(checkpoints, budget, *played, tracker, ranks, observer)
         trainer = build_trainer(setup, plan, directory.path, services, command)
         on_error.callback(trainer.collector.close)
         ranks.advise(partial(_advice, trainer))

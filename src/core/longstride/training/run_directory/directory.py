@@ -45,10 +45,9 @@ class RunDirectory:
     def __str__(self) -> str:
         return str(self.path)
 
-    @staticmethod
-    def tracking(service: str) -> str:
-        """Return the name of the file that remembers the name of the run in a service."""
-        return f"tracking-{service}.json"
+    def tracking(self, service: str) -> Path:
+        """Return the file that remembers the name of the run in a service."""
+        return self.path / f"tracking-{service}.json"
 
     def kept_evaluation(self, episodes: int) -> Path:
         """Return the file of an evaluation with so many episodes, in whose place one of fewer has come."""

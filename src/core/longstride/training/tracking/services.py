@@ -1,7 +1,6 @@
 """The services that show runs, by name."""
 
 from longstride.text import Say
-from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.tracking.to_mlflow import MlflowRun, mlflow_target
 from longstride.training.tracking.to_wandb import WandbRun, wandb_target
 from longstride.training.tracking.tracking import OpenService, Tracking
@@ -15,4 +14,4 @@ def tracking_by(service: str, say: Say) -> Tracking:
     """
     kinds: dict[str, OpenService] = {"wandb": WandbRun, "mlflow": MlflowRun}
     target = {"wandb": wandb_target, "mlflow": mlflow_target}[service]()
-    return Tracking(kinds[service], target, RunDirectory.tracking(service), say)
+    return Tracking(service, kinds[service], target, say)
