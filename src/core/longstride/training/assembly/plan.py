@@ -46,7 +46,8 @@ def plan_run(setup: Setup, machine: Machine) -> Plan:
     Raises:
         UserError: settings contradict each other or the machine.
     """
-    return make_plan(machine, plan_settings(setup))
+    settings = plan_settings(setup)
+    return make_plan(machine, settings)
 
 
 class RankPlan(NamedTuple):

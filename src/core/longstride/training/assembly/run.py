@@ -16,6 +16,7 @@ from longstride.jit_cache.cache import CACHE_STATS
 from longstride.learning.distributed.launch import shared_machine
 from longstride.learning.distributed.ranks import ALONE, Ranks, host_first
 from longstride.output import note_losses
+from longstride.setting_flags import train_command
 from longstride.settings import Settings
 from longstride.simulators.check import check_simulator
 from longstride.simulators.hooks import write_files
@@ -36,7 +37,6 @@ from longstride.training.assembly.run_settings import (
     read_config,
     resumes_of,
     simulator_for,
-    train_command,
     values_of_a_run,
 )
 from longstride.training.assembly.setup import Setup

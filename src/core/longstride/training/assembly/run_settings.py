@@ -1,4 +1,4 @@
-"""Settings of a run: its simulator, those it was trained with, and the command that repeats them."""
+"""Settings of a run: its simulator, and those it was trained with."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from longstride.config import LOG_LIMITS, PROCESS_OPTIONS, Config, load_values
-from longstride.errors import UserError, this_command
-from longstride.escaping import shell_command, shell_word
-from longstride.setting_flags import flags_of
+from longstride.errors import UserError
+from longstride.escaping import shell_word
 from longstride.settings import Settings
 from longstride.simulators.loading import LoadedSimulator, load_simulator
 from longstride.text import Say
@@ -52,28 +51,6 @@ def simulator_for(settings: Settings, say: Say | None = None, loaded: LoadedSimu
     chosen = [name.upper() for name in PROCESS_OPTIONS if settings.is_chosen(name)]
     line = f"Settings that only a process has, not used: {', '.join(chosen)}."
     return replace(loaded, remarks=[*loaded.remarks, line]) if chosen else loaded
-
-
-def train_command(settings: Settings, directory: Path, file: Path | None, processes: int = 1) -> str:
-    """Return the command that trains a run, as a user types it; further flags may follow.
-
-    The settings are those before presets changed them; the file is what the user named, None without one. Several
-    processes of a host are started by torchrun.
-    """
-    words = flags_of({"run_directory": str(directory), **settings.flags()})
-    named = ["--hyperparameters", str(file)] if file else []
-    return f"{this_command(processes)} --mode train {shell_command([*words, *named])}"
-
-
-def repeat_command(settings: Settings, directory: Path) -> str:
-    """Return the command that trains a run again into another directory, without the file that it had."""
-    config, sources = settings.config, settings.sources
-    given = {n for n, source in sources.items() if source in ("flag", "file") and n in Config.model_fields}
-    given -= {"run_directory"}
-    defaults = Config()
-    values = {n: v for n in given if (v := getattr(config, n)) != getattr(defaults, n) or settings.is_flag(n)}
-    words = flags_of({"run_directory": str(directory), **{name: values[name] for name in sorted(values)}})
-    return f"{this_command()} --mode train {shell_command(words)}"
 
 
 def settings_of_a_run(given: Settings) -> Settings:
