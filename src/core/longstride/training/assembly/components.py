@@ -180,30 +180,23 @@ def new_model(config: Config, simulator: Simulator, spec: PolicySpec, pinned: bo
     return model
 
 
-def build_evaluation(setup: Setup) -> PeriodicEvaluation | None:
-    """Return the evaluations of a run; None where there are none.
+def build_comparisons(setup: Setup, directory: RunDirectory) -> tuple[PeriodicEvaluation | None, Heuristics | None]:
+    """Return the evaluations of a run, and the heuristics that it is compared with; None where there are none.
 
-    They are made without a setting if they cost little: if the simulator wants whole episodes, or if rollouts grow and
-    the simulator is compiled.
+    Evaluations are made without a setting if they cost little: if the simulator wants whole episodes, or if rollouts
+    grow and the simulator is compiled. There are no heuristics where the clock decides how much is learned.
     """
     config, simulator, size = setup.config, setup.simulator, setup.size
-    threads = config.simulation_threads or detect_cores().usable
-    if config.evaluate_every > 0:
-        asked = config.evaluate_every, config.evaluation_episodes
-        return asked_evaluation(simulator, setup.spec, *asked, config.seed, threads, config.episode_time_limit)
-    if config.evaluate_every == 0 or not simulator.compiled or not (size.first or simulator.hooks.whole_episodes):
-        return None
-    timed = config.training_episodes == NO_LIMIT
-    total = _TIMED_STEPS if timed else config.training_episodes * size.counted
-    return unasked_evaluation(simulator, setup.spec, total, config.seed, threads, config.episode_time_limit)
-
-
-def build_heuristics(setup: Setup, directory: RunDirectory) -> Heuristics | None:
-    """Return the heuristics that a run is compared with; None where the clock decides how much is learned."""
-    config = setup.config
+    threads, asked, evaluation = config.simulation_threads or detect_cores().usable, config.evaluate_every > 0, None
+    played = config.seed, threads, config.episode_time_limit
+    if asked:
+        every, episodes = config.evaluate_every, config.evaluation_episodes
+        evaluation = asked_evaluation(simulator, setup.spec, every, episodes, *played)
+    elif config.evaluate_every and simulator.compiled and (size.first or simulator.hooks.whole_episodes):
+        timed = config.training_episodes == NO_LIMIT
+        total = _TIMED_STEPS if timed else config.training_episodes * size.counted
+        evaluation = unasked_evaluation(simulator, setup.spec, total, *played)
     if config.time_budget:
-        return None
-    threads = config.simulation_threads or detect_cores().usable
-    asked = config.evaluate_every > 0
+        return evaluation, None
     episodes = config.evaluation_episodes if asked else min(_FEW_EPISODES, config.evaluation_episodes)
-    return Heuristics(setup.simulator, episodes, config.seed, threads, read_evaluation(directory))
+    return evaluation, Heuristics(setup.simulator, episodes, config.seed, threads, read_evaluation(directory))

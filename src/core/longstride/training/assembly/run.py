@@ -25,8 +25,7 @@ from longstride.terminal import make_console
 from longstride.text import Say
 from longstride.training.assembly.choose_options import with_chosen_options
 from longstride.training.assembly.components import (
-    build_evaluation,
-    build_heuristics,
+    build_comparisons,
     build_trainer,
 )
 from longstride.training.assembly.plan import plan_rank, require_memory
@@ -206,11 +205,11 @@ def build_run(
             raise
         retry = WriteRetry(lock.require) if lock else WriteRetry()
         checkpoints = CheckpointWriter(directory, setup.config.checkpoints_kept, retry)
-        played = build_evaluation(setup), build_heuristics(setup, directory) if lock else None
+        evaluation, heuristics = build_comparisons(setup, directory)
         tracker = build_utilization_tracker(plan, machine, ranks.size)
         tracking = [tracking_by(setup.config.track, say)] if setup.config.track and lock else []
         observer = Callbacks([*extensions.callbacks, *tracking] if lock else [])
-        services = Services(checkpoints, budget, *played, tracker, ranks, observer)
+        services = Services(checkpoints, budget, evaluation, heuristics if lock else None, tracker, ranks, observer)
         trainer = build_trainer(setup, plan, directory.path, services, command)
         on_error.callback(trainer.collector.close)
         ranks.advise(partial(_advice, trainer))
