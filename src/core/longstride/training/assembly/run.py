@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from longstride.output import note_losses
 from longstride.setting_flags import train_command
 from longstride.settings import Settings
 from longstride.simulators.check import check_simulator
-from longstride.simulators.hooks import write_files
+from longstride.simulators.hooks import kept_if_refused, write_files
 from longstride.simulators.loading import LoadedSimulator
 from longstride.terminal import make_console
 from longstride.text import Say
@@ -34,7 +34,6 @@ from longstride.training.assembly.run_settings import (
     changed_settings,
     config_content,
     read_config,
-    resumes_of,
     simulator_for,
     values_of_a_run,
 )
@@ -58,7 +57,7 @@ from longstride.training.run_directory.ownership import open_directory
 from longstride.training.run_directory.plots import plot_learning_curve
 from longstride.training.settings import Services
 from longstride.training.time_budget import NO_LIMIT, budget_of
-from longstride.training.tracking.services import tracking_by
+from longstride.training.tracking.services import observer_of
 from longstride.training.trainer import Trainer
 
 
@@ -196,19 +195,14 @@ def build_run(
         part, plan, planned = plan_rank(setup, machine, ranks, verbose)
         for line in [*setup.settings.notes, *budget_lines(setup.settings, budget), *planned]:
             say(line)
-        try:
+        with kept_if_refused(setup.simulator, directory.path, setup.config.seed, say) if lock else nullcontext():
             require_memory(part, plan, machine, ranks.size)
             setup = with_chosen_options(setup, earlier and earlier["values"], ranks, say)
-        except UserError:
-            if lock and setup.simulator.hooks.files_if_refused:  # making them has taken long
-                write_files(setup.simulator, directory.path, setup.config.seed, say)
-            raise
-        retry = WriteRetry(lock.require) if lock else WriteRetry()
+        retry = WriteRetry(lock.require) if lock else None
         checkpoints = CheckpointWriter(directory, setup.config.checkpoints_kept, retry)
         evaluation, heuristics = build_comparisons(setup, directory)
         tracker = build_utilization_tracker(plan, machine, ranks.size)
-        tracking = [tracking_by(setup.config.track, say)] if setup.config.track and lock else []
-        observer = Callbacks([*extensions.callbacks, *tracking] if lock else [])
+        observer = observer_of(extensions.callbacks, setup.config.track, say) if lock else Callbacks()
         services = Services(checkpoints, budget, evaluation, heuristics if lock else None, tracker, ranks, observer)
         trainer = build_trainer(setup, plan, directory.path, services, command)
         on_error.callback(trainer.collector.close)
@@ -218,12 +212,10 @@ def build_run(
         compiled = kernel_lines(host_first(ranks, trainer.compile), CACHE_STATS)
         trainer.utilization.play_with(trainer.collector.playing_threads)
         changes = changed_settings(setup.settings, earlier["values"]) if earlier and lock else []
-        resumes = resumes_of(setup.config, earlier, trainer.iteration) if earlier else []
         for line in [*changes, *compiled, *trainer.collector.take_lines()]:
             say(line)
         if lock:
-            extensions_by_name = trainer.metadata.get("extensions", {})
-            config = config_content(setup.settings, resumes, damaged, extensions_by_name)
+            config = config_content(setup.settings, earlier, trainer.iteration, damaged, extensions.names())
             write_json(directory.plan, {**plan.as_json(), "machine": asdict(machine)})
             write_json(directory.config, config)
         own = write_files(setup.simulator, directory.path, setup.config.seed, say) if lock else ()

@@ -119,10 +119,18 @@ def read_config(directory: RunDirectory) -> dict[str, Any]:
 
 
 def config_content(
-    settings: Settings, resumes: Sequence[Mapping[str, Any]], damaged: Sequence[str], extensions: Mapping[str, Any]
+    settings: Settings,
+    earlier: Mapping[str, Any] | None,
+    iteration: int,
+    damaged: Sequence[str],
+    extensions: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return what config.json holds: values, sources, resumes, damaged checkpoints, and names of a program's parts."""
+    """Return what config.json holds, of a run with so many iterations done and perhaps an earlier config.json.
+
+    These are values, sources, resumes, damaged checkpoints, and the names of a program's parts.
+    """
     content = {"values": settings.config.model_dump(), "sources": settings.sources, "passed_over": damaged}
+    resumes = resumes_of(settings.config, earlier, iteration) if earlier else []
     return {**content, "resumed": resumes, "extensions": extensions}
 
 
