@@ -25,7 +25,6 @@ from longstride.rollout.collector import Collector, RolloutPlan
 from longstride.rollout.episode_collector import EpisodeCollector
 from longstride.rollout.fixed_length_collector import FixedLengthCollector
 from longstride.rollout.gymnasium_collector import GymnasiumCollector
-from longstride.rollout.trajectory import trajectory_bytes
 from longstride.seeding import stream
 from longstride.simulators.described import described
 from longstride.simulators.simulator import Simulator, function_of
@@ -115,11 +114,11 @@ def build_collector(setup: Setup, plan: Plan, ranks: Ranks = ALONE) -> Collector
             return build_hosts_collector(setup, plan, rollout, new)
         return kind(simulator, setup.spec, rollout, new)
     except MemoryError as error:
-        every_row = share.count * trajectory_bytes(setup.spec, size.memory.rows, cuts=size.steps)
-        asked = size.memory.pinned_bytes if plan.device == "cuda" else every_row
+        memory = size.memory
+        asked = memory.pinned_bytes if plan.device == "cuda" else share.count * memory.row_bytes
         raise UserError(
             f"The system does not give the {format_bytes(asked)} that {share.count:,} "
-            f"trajectories of up to {size.memory.rows:,} steps may take; lower max_steps of the simulator or "
+            f"trajectories of up to {memory.rows:,} steps may take; lower max_steps of the simulator or "
             "NUM_ENVS, or set or lower ROLLOUT_STEPS."
         ) from error
 

@@ -214,6 +214,7 @@ def _memory(spec: PolicySpec, size: RolloutSize, simulator: Simulator, lag: int)
         copies=instances,
         decisions=expected,
         rows=rows,
+        row_bytes=trajectory_bytes(spec, rows, cuts=steps),
         at_most=not steps and simulator.expected_steps is None,
         bytes=instances * trajectory_bytes(spec, expected),
         state_bytes=4 * instances * spec.kept_states(expected) * spec.state_size,
