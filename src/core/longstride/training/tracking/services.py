@@ -12,7 +12,8 @@ from longstride.training.tracking.tracking import OpenService, Tracking
 
 def observer_of(callbacks: Sequence[Any], service: str, say: Say) -> Callbacks:
     """Return what sees the records of a run: callbacks of a program, and the service that shows it, if it is named."""
-    return Callbacks([*callbacks, tracking_by(service, say)] if service else callbacks)
+    shown = [tracking_by(service, say)] if service else []
+    return Callbacks([*callbacks, *shown])
 
 
 def tracking_by(service: str, say: Say) -> Tracking:
