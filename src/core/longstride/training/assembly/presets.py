@@ -149,9 +149,10 @@ def with_preset(settings: Settings, iteration_steps: int) -> Settings:
 
 
 def with_length(settings: Settings, counted: int) -> Settings:
-    """Let a preset, TOTAL_STEPS or else a time budget alone end the run, where nobody chose a number of iterations.
+    """Take the length of a run from its preset, from TOTAL_STEPS, or from its time budget alone.
 
-    TRAINING_EPISODES counts so many environment steps each.
+    TRAINING_EPISODES counts so many environment steps each. A preset and a time budget leave a number that the user
+    chose.
     """
     config, settings = settings.config, with_preset(settings, counted)
     if config.total_steps:
