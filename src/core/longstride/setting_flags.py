@@ -1,21 +1,18 @@
-"""A flag for each setting, a parser whose errors are sentences, and the command that settings are given by."""
+"""A flag for each setting, and a parser whose errors are sentences."""
 
 import argparse
 import json
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NoReturn, get_args
 
 from pydantic import JsonValue
 from pydantic.fields import FieldInfo
 
-from longstride.config import GROUPS, Config, flag_of
-from longstride.errors import UserError, suggestion, this_command
-from longstride.escaping import shell_command
+from longstride.config import GROUPS, flag_of
+from longstride.errors import UserError, suggestion
 from longstride.setting_groups.former import NEW_NAMES, refuse_removed
-from longstride.settings import Settings
 
 _END_OF_SENTENCE = re.compile(r"\.(?: |$)")
 
@@ -80,28 +77,6 @@ def flags_of(options: Mapping[str, Any]) -> list[str]:
             separate = not str(value).startswith("-")  # else it looks like a flag
             words += [flag_of(name), str(value)] if separate else [f"{flag_of(name)}={value}"]
     return words
-
-
-def train_command(settings: Settings, directory: Path, file: Path | None, processes: int = 1) -> str:
-    """Return the command that trains a run, as a user types it; further flags may follow.
-
-    The settings are those before presets changed them; the file is what the user named, None without one. Several
-    processes of a host are started by torchrun.
-    """
-    words = flags_of({"run_directory": str(directory), **settings.flags()})
-    named = ["--hyperparameters", str(file)] if file else []
-    return f"{this_command(processes)} --mode train {shell_command([*words, *named])}"
-
-
-def repeat_command(settings: Settings, directory: Path) -> str:
-    """Return the command that trains a run again into another directory, without the file that it had."""
-    config, sources = settings.config, settings.sources
-    given = {n for n, source in sources.items() if source in ("flag", "file") and n in Config.model_fields}
-    given -= {"run_directory"}
-    defaults = Config()
-    values = {n: v for n in given if (v := getattr(config, n)) != getattr(defaults, n) or settings.is_flag(n)}
-    words = flags_of({"run_directory": str(directory), **{name: values[name] for name in sorted(values)}})
-    return f"{this_command()} --mode train {shell_command(words)}"
 
 
 class _AddOption(argparse.Action):

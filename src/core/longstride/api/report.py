@@ -14,8 +14,7 @@ from longstride.report.episodes import play_episodes
 from longstride.report.machine import run_seconds
 from longstride.report.run_data import RunData, read_run
 from longstride.report.write import Words, write_report, write_side_by_side
-from longstride.setting_flags import repeat_command
-from longstride.settings import Settings
+from longstride.settings import Settings, repeat_command
 from longstride.simulators.described import from_description
 from longstride.simulators.loading import built_in_from_source, is_built_in
 from longstride.simulators.simulator import Simulator

@@ -16,8 +16,7 @@ from longstride.jit_cache.cache import CACHE_STATS
 from longstride.learning.distributed.launch import shared_machine
 from longstride.learning.distributed.ranks import ALONE, Ranks, host_first
 from longstride.output import note_losses
-from longstride.setting_flags import train_command
-from longstride.settings import Settings
+from longstride.settings import Settings, train_command
 from longstride.simulators.check import check_simulator
 from longstride.simulators.hooks import kept_if_refused, write_files
 from longstride.simulators.loading import LoadedSimulator

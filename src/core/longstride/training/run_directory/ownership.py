@@ -59,10 +59,11 @@ def open_directory(
     """
     if not resume:
         directory.require_free()
-        require_no_input(directory, inputs)
     is_earlier = is_unmarked_run(directory)
     claim = claim_folder(directory.path, "run", is_earlier)
     on_error.callback(claim.abandon)  # which removes the directory if it is new
+    if not resume:
+        require_no_input(directory, inputs)
     lock = RunLock(directory.path)
     on_error.callback(lock.release, abandon=True)
     mark_folder(directory.path, "run")  # again, with the lock: another run may have given the folder up
