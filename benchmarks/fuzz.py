@@ -50,6 +50,7 @@ from longstride.training.assembly.setup import set_up
 from longstride.training.resume import resume_run
 from longstride.training.run_directory.checkpoint import load_run, save_checkpoint, seal, unseal
 from longstride.training.run_directory.checkpoint_writer import CheckpointWriter
+from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.settings import Services
 
 SECONDS = 10
@@ -84,7 +85,7 @@ def trainer():
     machine = Machine(physical_cores=1, usable_cores=1, total_bytes=2**34, free_bytes=2**34)
     setup = set_up(Settings(config), loaded)
     folder = Path("runs/fuzz")
-    built = build_trainer(setup, plan_run(setup, machine), folder, Services(CheckpointWriter(folder)))
+    built = build_trainer(setup, plan_run(setup, machine), folder, Services(CheckpointWriter(RunDirectory(folder))))
     with tempfile.TemporaryDirectory() as folder:
         save_checkpoint(Path(folder), *built.state_dict())
         (facts,), (tensors,) = Path(folder).glob("*.json"), Path(folder).glob("*.safetensors")

@@ -30,6 +30,7 @@ from longstride.training.assembly.plan import apply_plan
 from longstride.training.assembly.setup import set_up
 from longstride.training.display.progress import Progress
 from longstride.training.run_directory.checkpoint_writer import CheckpointWriter
+from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.settings import Services
 from longstride.training.trainer import Trainer
 
@@ -87,7 +88,7 @@ def _trainer(config: Config, simulator: LongQueue) -> tuple[Trainer, Any]:
     report = make_report(setup, detect_machine())
     plan = apply_plan(report.plan, setup.spec)
     folder = Path(tempfile.gettempdir())
-    return build_trainer(setup, plan, folder, Services(CheckpointWriter(folder))), report
+    return build_trainer(setup, plan, folder, Services(CheckpointWriter(RunDirectory(folder)))), report
 
 
 def _round(trainer: Trainer) -> dict[str, float]:

@@ -17,9 +17,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import torch
 
 from benchmarks.executions import DESK_WITH_FEATURES
-from longstride.learning.step_costs.count import _counted, _stepper
+from longstride.learning.step_costs.count import _counted
 from longstride.learning.step_costs.counter import OperationCounter
-from longstride.learning.step_costs.samples import new_samples, sizes_for
+from longstride.learning.step_costs.samples import new_samples, new_stepper, sizes_for
 from longstride.policies.card_spec import card_spec
 
 GROUPS = {
@@ -78,7 +78,7 @@ def launches(half: bool, triton: bool) -> list[tuple[str, str]]:
     spec = card_spec(DESK_WITH_FEATURES)
     sizes = sizes_for(spec, spec.chunk)
     indices, weights = torch.arange(sizes.units, device=sizes.device), torch.zeros(sizes.units, device=sizes.device)
-    stepper, given = _stepper(spec, sizes, half, False, on_card=True), (new_samples(spec, sizes), indices, weights)
+    stepper, given = new_stepper(spec, sizes, half, False, on_card=True), (new_samples(spec, sizes), indices, weights)
     stepper.step(*given)  # makes what is kept
     with Listed(sizes.rows, half, sizes.listed) as counter:
         stepper.kernels = _counted(counter) if triton else stepper.kernels

@@ -11,7 +11,7 @@ from longstride.cli import main
 from longstride.config import Config
 from longstride.errors import UserError
 from longstride.settings import Settings
-from longstride.training.assembly.presets import budget_lines, with_budget
+from longstride.training.assembly.presets import budget_lines, with_length
 from longstride.training.assembly.run import build_run
 from longstride.training.display.progress import Progress
 from longstride.training.run_directory.checkpoint import load_checkpoint
@@ -156,7 +156,7 @@ def test_a_resumed_run_has_what_is_left():
     ],
 )
 def test_time_alone_ends_a_run_whose_episodes_nobody_chose(config, sources, episodes):
-    changed = with_budget(Settings(config, sources))
+    changed = with_length(Settings(config, sources), 1)
     assert changed.config.training_episodes == episodes
     assert (changed.sources.get("training_episodes") == "time_budget") == (episodes == NO_LIMIT)
     lines = budget_lines(changed, budget_of(changed.config.time_budget))

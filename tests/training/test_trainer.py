@@ -20,6 +20,7 @@ from longstride.settings import Settings
 from longstride.training.assembly.run import build_run
 from longstride.training.run_directory import checkpoint_writer
 from longstride.training.run_directory.checkpoint import load_checkpoint
+from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.metrics_log import MetricsLog, read_metrics
 
 CONFIG = {
@@ -159,7 +160,7 @@ def test_one_long_checkpoint_changes_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint_writer.time, "perf_counter", lambda: now[-1])
     seconds, due = iter((0.1, 30.0, 0.1, 30.0, 30.0)), []
     monkeypatch.setattr(checkpoint_writer, "save_checkpoint", lambda *_: now.append(now[-1] + next(seconds)))
-    writer = checkpoint_writer.CheckpointWriter(tmp_path)
+    writer = checkpoint_writer.CheckpointWriter(RunDirectory(tmp_path))
     for _ in range(5):
         writer.save("last", {}, {"iteration": 1 + writer.begun})
         writer.wait()

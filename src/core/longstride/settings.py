@@ -1,4 +1,4 @@
-"""The settings of a command on their way to a run: the Config, where each value comes from, and notes about both."""
+"""The settings of a command on their way to a run: values, their origins, notes, and the command that repeats them."""
 
 import runpy
 from collections.abc import Callable, Iterable, Mapping
@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from longstride.config import Config, flag_of, validated
-from longstride.errors import UserError, reason
+from longstride.errors import UserError, reason, this_command
+from longstride.escaping import shell_command
+from longstride.setting_flags import flags_of
 from longstride.setting_groups.former import renamed, sentences_about_names
 
 
@@ -76,6 +78,29 @@ def load_settings(file: Path | None, flags: Mapping[str, Any]) -> Settings:
         name: "flag" if name in flags else "file" if name in values else "default" for name in Config.model_fields
     }
     return Settings(config, sources, tuple(notes))
+
+
+def train_command(settings: Settings, directory: Path, file: Path | None, processes: int = 1) -> str:
+    """Return the command that trains a run, as a user types it; further flags may follow.
+
+    The settings are those before presets changed them; the file is what the user named, None without one. Several
+    processes of a host are started by torchrun.
+    """
+    flags = settings.flags()
+    words = flags_of({"run_directory": str(directory), **flags})
+    named = ["--hyperparameters", str(file)] if file else []
+    return f"{this_command(processes)} --mode train {shell_command([*words, *named])}"
+
+
+def repeat_command(settings: Settings, directory: Path) -> str:
+    """Return the command that trains a run again into another directory, without the file that it had."""
+    config, sources = settings.config, settings.sources
+    given = {n for n, source in sources.items() if source in ("flag", "file") and n in Config.model_fields}
+    given -= {"run_directory"}
+    defaults = Config()
+    values = {n: v for n in given if (v := getattr(config, n)) != getattr(defaults, n) or settings.is_flag(n)}
+    words = flags_of({"run_directory": str(directory), **{name: values[name] for name in sorted(values)}})
+    return f"{this_command()} --mode train {shell_command(words)}"
 
 
 def _read_hyperparameters(file: Path) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def test_components_by_hand():
     assert found.peak == found.held + found.rollout + max(found.indices + found.activations, found.values)
     assert estimate_memory(shape, False, 100, 40, 40, 2).gradients == found.parameters
     assert (found.crossing, found.playing) == (0, 0)
-    assert estimate_memory(shape, False, 100, 40, 40, 2, on_card=True, playing=9).crossing == found.parameters
+    assert estimate_memory(shape, False, 100, 40, 40, 2, on_card=True, plays=True).crossing == found.parameters
     assert estimate_memory(shape, False, 100, 40, 10, 2).gradients == 3 * found.parameters
 
 

@@ -24,11 +24,11 @@ from longstride.training.assembly.presets import (
     PRESETS,
     WITH_PRIOR,
     apply_prior_defaults,
+    complete,
     with_defaults,
     with_network_for_many,
     with_preset,
 )
-from longstride.training.assembly.setup import complete
 from longstride.training.run_directory.metrics_log import read_metrics
 from longstride.training.time_budget import NO_LIMIT
 

@@ -6,14 +6,14 @@ pytest.importorskip("pydantic")
 
 from longstride.errors import UserError
 from longstride.settings import load_settings
-from longstride.training.assembly.run_settings import load_configured, with_unused
+from longstride.training.assembly.run_settings import simulator_for
 
 
 def remarks_with(tmp_path, text, flags):
     file = tmp_path / "settings.py"
     file.write_text(text)
     settings = load_settings(file, flags)
-    return list(with_unused(load_configured(settings.config), settings).remarks)
+    return list(simulator_for(settings).remarks)
 
 
 @pytest.mark.parametrize("flag", [{"due": "2 days"}, {"event_log": "no.csv"}, {"late_cases": "last"}])

@@ -14,7 +14,6 @@ from longstride.config import Config
 from longstride.hardware.detect import detect_machine
 from longstride.hardware.gpu_sampler import GpuSampler
 from longstride.hardware.planning.gpu_catalog import find_card
-from longstride.learning.step_costs.columns import parameter_count
 from longstride.learning.step_costs.work import update_flops, update_work
 from longstride.settings import Settings
 from longstride.training.assembly.run import build_run
@@ -89,7 +88,7 @@ def test_a_round_on_a_card(monkeypatch):
     assert f" {2 * work.traffic / 8e-5 / 1e9:,.2f} GB/s of memory traffic" in tracker.efficiency_line()
     # Twice 4,096 steps in a second; 4 bytes for each of the actor's parameters, of a core that moves 1 MB/s.
     monkeypatch.setattr(utilization, "measure_cache_bandwidth", lambda: 1e6)
-    size = 4 * parameter_count(model.spec.matrices["actor"])
+    size = 4 * model.spec.actor_parameters
     assert tracker.simulation_line() == (
         f"Simulation: 8,192 steps/s, 8,192 a thread; at {size / 1e3:.1f} kB of parameters each (less with relu) "
         f"{100 * 8192 * size / 1e6:.0f} % of the 0.00 GB/s that a core moves in its caches now."

@@ -10,6 +10,7 @@ from longstride.errors import NotSavedError
 from longstride.training.run_directory import checkpoint_writer
 from longstride.training.run_directory.checkpoint import load_checkpoint, save_checkpoint
 from longstride.training.run_directory.checkpoint_writer import CheckpointWriter, WriteRetry
+from longstride.training.run_directory.directory import RunDirectory
 
 
 def facts(iteration):
@@ -58,7 +59,7 @@ def disk(monkeypatch):
 
 
 def test_a_checkpoint_on_its_way_is_of_the_tensors_as_they_were(slow_disk, tmp_path):
-    writer, weights = CheckpointWriter(tmp_path), torch.ones(3)
+    writer, weights = CheckpointWriter(RunDirectory(tmp_path)), torch.ones(3)
     writer.save("last", {"a": weights}, facts(1))
     weights.fill_(2.0)  # the next update
     assert not list((tmp_path).glob("checkpoints/last/*.json")), "the run does not wait for it"
@@ -69,7 +70,7 @@ def test_a_checkpoint_on_its_way_is_of_the_tensors_as_they_were(slow_disk, tmp_p
 
 def test_checkpoints_are_written_one_after_another(slow_disk, tmp_path):
     go_on, at_work = slow_disk
-    writer = CheckpointWriter(tmp_path)
+    writer = CheckpointWriter(RunDirectory(tmp_path))
     writer.save("last", tensors(1), facts(1))
     second = threading.Thread(target=writer.save, args=("last", tensors(2), facts(2)))
     second.start()
@@ -83,7 +84,7 @@ def test_checkpoints_are_written_one_after_another(slow_disk, tmp_path):
 
 
 def test_the_time_that_a_run_waits_for_the_disk_is_measured(slow_disk, tmp_path):
-    writer = CheckpointWriter(tmp_path)
+    writer = CheckpointWriter(RunDirectory(tmp_path))
     writer.save("last", tensors(1), facts(1))
     assert writer.figures()["checkpoint_seconds"] < 0.5, "the disk writes while the run goes on"
     threading.Timer(0.5, slow_disk[0].set).start()
@@ -93,7 +94,7 @@ def test_the_time_that_a_run_waits_for_the_disk_is_measured(slow_disk, tmp_path)
 
 
 def test_the_last_few_and_one_best_are_kept(tmp_path):
-    writer = CheckpointWriter(tmp_path, kept=2)
+    writer = CheckpointWriter(RunDirectory(tmp_path), kept=2)
     for iteration in range(1, 5):
         writer.save("best", tensors(iteration), facts(iteration))
         writer.save("last", tensors(iteration), facts(iteration))
@@ -106,7 +107,7 @@ def test_the_last_few_and_one_best_are_kept(tmp_path):
 
 
 def test_what_fails_is_said_once_tried_again_and_said_to_be_mended(disk, tmp_path):
-    writer = CheckpointWriter(tmp_path)
+    writer = CheckpointWriter(RunDirectory(tmp_path))
     disk.broken["last"] = FULL
     said = []
     for iteration in (1, 2, 3):
@@ -133,7 +134,7 @@ def test_what_fails_is_said_once_tried_again_and_said_to_be_mended(disk, tmp_pat
 
 def test_the_best_is_not_lost_where_the_last_takes_its_turn(disk, tmp_path):
     """It comes once, so it waits until it can be written; the last one is the newest."""
-    writer = CheckpointWriter(tmp_path)
+    writer = CheckpointWriter(RunDirectory(tmp_path))
     disk.broken = {"best": FULL, "last": FULL}
     writer.save("best", tensors(7), facts(1))
     for iteration in (2, 3):
@@ -149,7 +150,7 @@ def test_the_best_is_not_lost_where_the_last_takes_its_turn(disk, tmp_path):
 
 
 def test_the_end_is_the_last_attempt_and_says_what_is_missing(disk, tmp_path):
-    writer = CheckpointWriter(tmp_path)
+    writer = CheckpointWriter(RunDirectory(tmp_path))
     writer.save("last", tensors(1), facts(1))
     writer.wait()
     disk.broken["last"] = FULL
@@ -169,7 +170,7 @@ def test_nothing_is_written_where_the_directory_is_not_ours(tmp_path):
         raise OSError(errno.ENOENT, "the run directory was moved or removed")
 
     attempts = WriteRetry(gone)
-    writer = CheckpointWriter(tmp_path / "run", retry=attempts)
+    writer = CheckpointWriter(RunDirectory(tmp_path / "run"), retry=attempts)
     writer.save("last", tensors(1), facts(1))
     writer.close()
     assert not (tmp_path / "run").exists()
@@ -179,7 +180,7 @@ def test_nothing_is_written_where_the_directory_is_not_ours(tmp_path):
 
 def test_what_is_no_failure_of_a_disk_ends_the_run(disk, tmp_path):
     disk.broken["last"] = ZeroDivisionError()
-    writer = CheckpointWriter(tmp_path)
+    writer = CheckpointWriter(RunDirectory(tmp_path))
     writer.save("last", tensors(1), facts(1))
     with pytest.raises(ZeroDivisionError):
         writer.wait()

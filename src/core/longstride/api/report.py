@@ -14,12 +14,11 @@ from longstride.report.episodes import play_episodes
 from longstride.report.machine import run_seconds
 from longstride.report.run_data import RunData, read_run
 from longstride.report.write import Words, write_report, write_side_by_side
-from longstride.settings import Settings
+from longstride.settings import Settings, repeat_command
 from longstride.simulators.described import from_description
 from longstride.simulators.loading import built_in_from_source, is_built_in
 from longstride.simulators.simulator import Simulator
 from longstride.text import Say
-from longstride.training.assembly.run_settings import repeat_command
 from longstride.training.evaluation.trained_policy import load_trained_policy
 from longstride.training.run_directory.directory import RunDirectory
 

@@ -73,6 +73,7 @@ class HostRollout:
     copies: int = 0  # environment instances that play at once, each with a trajectory of its own
     decisions: int = 0  # steps that an instance is expected to play in an iteration, or may play at most
     rows: int = 0  # steps that an instance has room for
+    row_bytes: int = 0  # memory of all rows of an instance
     at_most: bool = False  # whether the steps may be far fewer, because the length of an episode is unknown
     bytes: int = 0  # memory of the expected steps of all instances. Rows that are never written take none
     pinned_bytes: int = 0  # memory of all rows of all instances, which a GPU's pinned memory takes at once

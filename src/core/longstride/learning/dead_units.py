@@ -24,7 +24,7 @@ def revive_dead_units(
     Only units with ReLU die for good. A network with memory is left alone, because its units depend on the past, too,
     and one that scores lists of actions, because its layers read more than observations.
     """
-    if model.spec.activation != "relu" or model.spec.has_memory or model.spec.scores_actions:
+    if model.spec.activation != "relu" or model.spec.family.joint_steps:
         return
     x = model.normalise(torch.from_numpy(some_rows([t.observations[: t.steps] for t in trajectories], ranks)))
     for part in ("actor", "critic"):

@@ -178,6 +178,11 @@ class PolicySpec:
             )
         }
 
+    @property
+    def actor_parameters(self) -> int:
+        """Number of weights and biases of the actor's layers."""
+        return sum((inputs + 1) * outputs for inputs, outputs in self.matrices["actor"])
+
     @cached_property
     def layout(self) -> ParameterLayout:
         """Where each parameter lies in the flat array."""

@@ -90,6 +90,17 @@ def write_files(simulator: Any, folder: Path, seed: int, say: Say) -> list[Path]
         return list(simulator.hooks.write_files(simulator, folder, seed, say))
 
 
+@contextmanager
+def kept_if_refused(simulator: Any, folder: Path, seed: int, say: Say) -> Iterator[None]:
+    """Write the files of a simulator into a run directory, if they took long to make and what follows is refused."""
+    try:
+        yield
+    except UserError:
+        if simulator.hooks.files_if_refused:
+            write_files(simulator, folder, seed, say)
+        raise
+
+
 def close_all(simulator: Any) -> list[str]:
     """Close what a simulator's episodes have opened, and return sentences about what failed, in this too."""
     try:

@@ -66,6 +66,16 @@ class LoadedSimulator:
     remarks: Sequence[str] = ()
 
     @property
+    def name(self) -> str:
+        """Name of run directories."""
+        return self.simulator.hooks.name or str(self.source["simulator"]).rpartition(":")[2].lower()
+
+    @property
+    def is_users_own(self) -> bool:
+        """Whether it has a source that runs code of neither this package nor Gymnasium."""
+        return bool(self.source) and not is_built_in(str(self.source["simulator"]))
+
+    @property
     def notes(self) -> Sequence[str]:
         """Sentences for the user about how the simulator was made."""
         return [*self.remarks, *self.simulator.hooks.notes]
@@ -123,13 +133,14 @@ def load_simulator(name: str, options: Mapping[str, Any] | None = None, say: Say
     given = dict(options or {})
     source: dict[str, Any] = {"simulator": name, "options": given}
     built_in = _built_in(name)
-    if built_in is None and not is_gymnasiums_own(name):
+    if built_in is None:
         source |= recorded_source(name)  # before it runs
     if name.startswith(PREFIX):
         if ":" in name.removeprefix(PREFIX):
             search_working_folder_last()
         return LoadedSimulator(registered(name.removeprefix(PREFIX), given), source)
-    simulator = _make(name, _maker(built_in or name), given, say)
+    maker = _maker(built_in or name)
+    simulator = _make(name, maker, given, say)
     return LoadedSimulator(simulator, simulator.hooks.source(simulator) or source)
 
 

@@ -91,7 +91,7 @@ class RewardPipeline:
     def _means_of_rare(self) -> bool:
         """Whether rare rewards can be told by observation and action: with neither memory nor lists nor real values."""
         settings, spec = self._settings, self._model.spec
-        is_plain = bool(spec.action_space.choices) and not (spec.has_memory or spec.scores_actions)
+        is_plain = bool(spec.action_space.choices) and not spec.family.joint_steps
         return settings.growth is not None and settings.group_size == 1 and is_plain
 
     def _scaled(self, trajectories: list[Trajectory], discounts: list[np.ndarray]) -> list[Trajectory]:

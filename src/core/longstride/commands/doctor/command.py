@@ -17,10 +17,11 @@ from longstride.hardware.planning.second_gpu import format_second_gpu
 from longstride.settings import Settings
 from longstride.text import Say, counted
 from longstride.training.assembly.plan import plan_settings
-from longstride.training.assembly.run_settings import load_configured, settings_of_a_run, with_unused
-from longstride.training.assembly.setup import complete
+from longstride.training.assembly.presets import complete
+from longstride.training.assembly.run_settings import settings_of_a_run, simulator_for
 from longstride.training.assembly.simulator_trust import require_trusted_run
 from longstride.training.run_directory.metrics_log import read_metrics
+from longstride.training.time_budget import parse_duration
 
 _WIDE = 120
 """Columns of a terminal whose table has room for the remedies."""
@@ -72,7 +73,9 @@ def findings_table(findings: list[Finding], remedies: bool = True) -> Table:
 
 
 def _examine(settings: Settings) -> DoctorInput:
-    setup = complete(settings, with_unused(load_configured(settings.config), settings))
+    if settings.config.time_budget:
+        parse_duration(settings.config.time_budget)
+    setup = complete(settings, simulator_for(settings))
     machine, config, needs = detect_machine(), setup.config, plan_settings(setup)
     plan: Plan | None = None
     plan_error, another = "", None

@@ -22,7 +22,7 @@ from longstride.own_files.marker import mark_folder
 from longstride.settings import Settings
 from longstride.simulators.loading import LoadedSimulator
 from longstride.text import Say
-from longstride.training.assembly.run_settings import load_configured, with_unused
+from longstride.training.assembly.run_settings import simulator_for
 from longstride.training.evaluation.acting import draws_against_likeliest, keep_verdict
 from longstride.training.evaluation.comparison import as_json
 from longstride.training.evaluation.table import evaluation_tables
@@ -64,7 +64,7 @@ def run_evaluate(settings: Settings, options: EvaluateOptions, console: Console,
         settings = with_episodes_of_run(settings, Path(checkpoint))
         loaded, trained = _load(settings, Path(checkpoint), options.trust, say)
     else:
-        loaded, trained = with_unused(load_configured(settings.config, say), settings), None
+        loaded, trained = simulator_for(settings, say), None
     config = settings.config
     for line in loaded.notes:
         say(line)

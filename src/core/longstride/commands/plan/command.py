@@ -19,8 +19,8 @@ from longstride.setting_flags import flags_of
 from longstride.settings import Settings
 from longstride.text import Say, format_bytes, format_duration
 from longstride.training.assembly.plan import announce
-from longstride.training.assembly.run_settings import load_configured, with_unused
-from longstride.training.assembly.setup import complete
+from longstride.training.assembly.presets import complete
+from longstride.training.assembly.run_settings import simulator_for
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.files import write_json
 from longstride.training.run_directory.ownership import require_replaceable, require_run_directory
@@ -48,7 +48,7 @@ def run_plan(settings: Settings, options: PlanOptions, console: Console, say: Sa
     if gpu is not None and config.device == "cpu":
         raise UserError("--gpu asks for a plan with a GPU, but DEVICE is cpu; leave one of the two out.")
     machine = machine_with(find_card(gpu), detect_machine()) if gpu is not None else detect_machine()
-    loaded = with_unused(load_configured(config, say), settings)
+    loaded = simulator_for(settings, say)
     setup = complete(settings, loaded)
     report = make_report(setup, machine)
     notes = [*loaded.notes, *setup.settings.notes]

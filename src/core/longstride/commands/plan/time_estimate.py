@@ -17,6 +17,7 @@ from longstride.training.assembly.components import build_trainer
 from longstride.training.assembly.plan import apply_plan, plan_run, require_memory
 from longstride.training.assembly.setup import Setup
 from longstride.training.run_directory.checkpoint_writer import CheckpointWriter
+from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.settings import Services
 from longstride.training.trainer import Trainer
 
@@ -93,7 +94,7 @@ def measure(setup: Setup, with_update: bool) -> Measured:
     plan = apply_plan(plan_run(setup, machine), setup.spec)
     require_memory(setup, plan, machine)
     with tempfile.TemporaryDirectory() as folder:
-        trainer = build_trainer(setup, plan, Path(folder), Services(CheckpointWriter(Path(folder))))
+        trainer = build_trainer(setup, plan, Path(folder), Services(CheckpointWriter(RunDirectory(folder))))
         startup = trainer.collector.compile(trainer.actor_params())
         try:
             played, seconds = trainer.collector.collect(trainer.actor_params(), 0, trainer.settings.instances)

@@ -1,6 +1,5 @@
 """--mode replay: repeat iterations of a run from the nearest checkpoint on, and compare their hashes."""
 
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from rich.console import Console
@@ -13,8 +12,8 @@ from longstride.simulators.hooks import close_all
 from longstride.text import Say
 from longstride.training.assembly.components import build_trainer
 from longstride.training.assembly.plan import apply_plan, plan_run, require_memory
+from longstride.training.assembly.presets import complete
 from longstride.training.assembly.run_settings import load_configured, settings_of_a_run
-from longstride.training.assembly.setup import complete
 from longstride.training.assembly.simulator_trust import located_run, require_trusted_run
 from longstride.training.display.progress import Progress
 from longstride.training.failures import report_gpu_loss
@@ -57,7 +56,7 @@ def run_replay(given: Settings, iteration: int | None, trust: bool, console: Con
         trainer = _build(settings, iteration, min(kept, default=iteration) < iteration, say)
         try:
             with TemporaryDirectory() as folder, Progress(console, iteration, trainer.iteration, "") as progress:
-                trainer.checkpoints = CheckpointWriter(Path(folder))
+                trainer.checkpoints = CheckpointWriter(RunDirectory(folder))
                 same = [_same_iteration(trainer, hashes, progress) for _ in range(trainer.iteration, iteration)]
                 trainer.checkpoints.close()
             trainer.collector.close()  # which may play the next rollout already
@@ -68,14 +67,14 @@ def run_replay(given: Settings, iteration: int | None, trust: bool, console: Con
 
 def _build(settings: Settings, iteration: int, resume: bool, say: Say) -> Trainer:
     """Build the trainer of a run as it was before an iteration, or at its beginning."""
-    directory = Path(settings.config.run_directory)
+    directory = RunDirectory(settings.config.run_directory)
     loaded = load_configured(settings.config, say)
     setup, machine = complete(settings.changed({"rollout_hosts": ""}, "changed"), loaded), detect_machine()
     plan = apply_plan(plan_run(setup, machine), setup.spec)
     require_memory(setup, plan, machine)
-    trainer = build_trainer(setup, plan, directory, Services(CheckpointWriter(directory)))
+    trainer = build_trainer(setup, plan, directory.path, Services(CheckpointWriter(directory)))
     if resume and loaded.simulator.resumable:
-        resume_run(trainer, directory, say, before=iteration)
+        resume_run(trainer, directory.path, say, before=iteration)
     trainer.collector.compile(trainer.actor_params())
     trainer.updater.compile()
     return trainer

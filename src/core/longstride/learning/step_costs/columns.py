@@ -1,15 +1,9 @@
 """Bytes of a rollout's columns on the device, and of what depends on the parameters alone."""
 
 import math
-from collections.abc import Sequence
 
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.spaces import Box
-
-
-def parameter_count(matrices: Sequence[tuple[int, int]]) -> int:
-    """Return the number of parameters of layers whose weights have so many rows and columns."""
-    return sum((inputs + 1) * outputs for inputs, outputs in matrices)
 
 
 def column_bytes(spec: PolicySpec) -> dict[str, int]:

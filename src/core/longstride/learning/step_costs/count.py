@@ -2,31 +2,25 @@
 
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from longstride.hardware.operations import Amount, Cost, Operations
 from longstride.learning.algorithms.interface import Loss, Samples
-from longstride.learning.algorithms.ppo import Ppo, PpoCoefficients
 from longstride.learning.step_costs.counter import OperationCounter, total
 from longstride.learning.step_costs.fusion import fused
 from longstride.learning.step_costs.line import Line
-from longstride.learning.step_costs.samples import Sizes, new_samples, sizes_for
-from longstride.learning.steps.clipped_adam import ClippedAdam
-from longstride.learning.steps.interface import UpdateSettings, report_columns
+from longstride.learning.step_costs.samples import PPO, NoAdam, new_samples, new_stepper, sizes_for
+from longstride.learning.steps.interface import report_columns
 from longstride.learning.steps.loss_slopes.choose import LAUNCHES, Kernels
-from longstride.learning.steps.torch_step import TorchStepper
 from longstride.policies.batched_forward import build_step
 from longstride.policies.card_spec import card_spec
 from longstride.policies.families.torch_families import TORCH_FAMILIES
 from longstride.policies.memory import Memory
 from longstride.policies.networks import ActorCritic
 from longstride.policies.spec import PolicySpec
-
-_PPO = Ppo(0.9, PpoCoefficients(clip_range=0.2, entropy_coefficient=0.01, value_coefficient=0.5))
-"""The algorithm whose loss is counted, with all of its usual terms."""
 
 
 class Costs(NamedTuple):
@@ -74,7 +68,7 @@ def _gradient(
     rollout = new_samples(spec, sizes)
     indices = torch.arange(sizes.units, device=sizes.device)
     weights = torch.zeros(sizes.units, device=sizes.device)
-    stepper = _stepper(spec, sizes, half, checkpointing, _NoAdam, on_card)
+    stepper = new_stepper(spec, sizes, half, checkpointing, NoAdam, on_card)
     with OperationCounter(sizes.rows, half, sizes.listed) as counter, torch.enable_grad():
         begins: list[int] = []
 
@@ -117,9 +111,9 @@ def count_step(spec: PolicySpec, half: bool, triton: bool = False) -> StepCosts:
     """Return the costs of a step on a GPU beside its gradients: copies of parameters, clipping, Adam, its report."""
     spec = card_spec(spec)
     sizes = sizes_for(spec, spec.chunk)
-    stepper = _stepper(spec, sizes, half, False, on_card=True)
+    stepper = new_stepper(spec, sizes, half, False, on_card=True)
     found, other = (
-        (torch.zeros_like(stepper.model.flat), torch.zeros(len(report_columns(_PPO)), device=sizes.device))
+        (torch.zeros_like(stepper.model.flat), torch.zeros(len(report_columns(PPO)), device=sizes.device))
         for _ in range(2)
     )
     with OperationCounter(sizes.rows, half, sizes.listed) as counter:
@@ -151,7 +145,8 @@ def _values(spec: PolicySpec, steps: int) -> Costs:
         states = torch.zeros(sizes.units, spec.critic_state_size, device=sizes.device)
         memory = Memory(states, torch.zeros(len(observations), 1, dtype=torch.bool, device=sizes.device))
     with OperationCounter({sizes.units: 1.0 / sizes.steps}, half=True) as counter, torch.no_grad():
-        model.values(model.normalise(observations), memory=memory)
+        normalised = model.normalise(observations)
+        model.values(normalised, memory=memory)
     return Costs(total(counter.operations), _peaks(counter.alive))
 
 
@@ -172,38 +167,6 @@ def count_answers(spec: PolicySpec, bf16_states: bool = False) -> Operations:
         step(observations, begins, states)
     copies = [Cost()] * (2 + spec.has_memory)  # observations and outputs; the beginnings of episodes
     return total(counter.operations).plus(Operations.of(copies))
-
-
-class _NoAdam:
-    """Stands for the optimiser where none is counted: making torch's own imports its compiler."""
-
-    def __init__(self, *_: object) -> None:
-        pass
-
-    def set_rates(self, rates: object) -> None:
-        """Do nothing."""
-
-
-def _stepper(
-    spec: PolicySpec,
-    sizes: Sizes,
-    half: bool,
-    checkpointing: bool,
-    optimizer: Any = ClippedAdam,
-    on_card: bool = False,
-) -> TorchStepper:
-    """Return a stepper of a policy whose parameters are zeros."""
-    settings = UpdateSettings(
-        epochs=1,
-        batch_size=sizes.units,
-        learning_rate_actor=1e-3,
-        learning_rate_critic=1e-3,
-        max_grad_norm=0.5,
-        microbatch=sizes.units,
-        precision="bf16" if half else "fp32",
-        checkpointing=checkpointing,
-    )
-    return TorchStepper(ActorCritic(spec, sizes.device, on_card=on_card), _PPO, settings, new_optimizer=optimizer)
 
 
 def _peaks(alive: Iterable[Amount]) -> tuple[Amount, ...]:

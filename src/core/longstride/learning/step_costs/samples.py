@@ -1,16 +1,24 @@
-"""Samples of any policy whose sizes tell what grows with their number."""
+"""Samples and a stepper of any policy to count with: their sizes tell what grows with their number."""
 
 from collections.abc import Iterator
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from longstride.learning.algorithms.interface import Samples
+from longstride.learning.algorithms.ppo import Ppo, PpoCoefficients
 from longstride.learning.listed.lists import Lists
 from longstride.learning.memory.chunks import Chunks
+from longstride.learning.steps.clipped_adam import ClippedAdam
+from longstride.learning.steps.interface import UpdateSettings
+from longstride.learning.steps.torch_step import TorchStepper
+from longstride.policies.networks import ActorCritic
 from longstride.policies.spec import PolicySpec
+
+PPO = Ppo(0.9, PpoCoefficients(clip_range=0.2, entropy_coefficient=0.01, value_coefficient=0.5))
+"""The algorithm whose loss is counted, with all of its usual terms."""
 
 _LARGE, _FEW = 1_000_000, 100
 """About how many samples tensors without numbers have, and those with numbers."""
@@ -95,3 +103,35 @@ def new_samples(spec: PolicySpec, sizes: Sizes) -> Samples:
 
 def _dtype_of_actions(spec: PolicySpec) -> torch.dtype:
     return torch.int64 if spec.action_space.choices else torch.float32
+
+
+class NoAdam:
+    """Stands for the optimiser where none is counted: making torch's own imports its compiler."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def set_rates(self, rates: object) -> None:
+        """Do nothing."""
+
+
+def new_stepper(
+    spec: PolicySpec,
+    sizes: Sizes,
+    half: bool,
+    checkpointing: bool,
+    optimizer: Any = ClippedAdam,
+    on_card: bool = False,
+) -> TorchStepper:
+    """Return a stepper of a policy whose parameters are zeros."""
+    settings = UpdateSettings(
+        epochs=1,
+        batch_size=sizes.units,
+        learning_rate_actor=1e-3,
+        learning_rate_critic=1e-3,
+        max_grad_norm=0.5,
+        microbatch=sizes.units,
+        precision="bf16" if half else "fp32",
+        checkpointing=checkpointing,
+    )
+    return TorchStepper(ActorCritic(spec, sizes.device, on_card=on_card), PPO, settings, new_optimizer=optimizer)

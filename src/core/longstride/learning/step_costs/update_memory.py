@@ -71,10 +71,10 @@ def estimate_memory(
     checkpointing: bool = False,  # whether the backward pass computes a network's activations again
     host: bool = False,  # whether the update is on the CPU, beside the trajectories: a single one is not copied there
     on_card: bool = False,  # whether it is on a GPU, in the shapes and with the loss of a GPU's steps
-    playing: int = 0,  # bytes from playing_bytes
+    plays: bool = False,  # whether the policy plays on the same GPU
 ) -> MemoryEstimate:
     """Predict the bytes of an update."""
-    crossing = 4 * spec.layout.size if on_card else 0
+    crossing, playing = 4 * spec.layout.size if on_card else 0, playing_bytes(spec, pieces) if plays else 0
     spec = card_spec(spec) if on_card else spec
     parameters, columns = 4 * spec.layout.aligned(ALIGNMENT if on_card else 1).size, column_bytes(spec)
     parts = -(-batch // microbatch)

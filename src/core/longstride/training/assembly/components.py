@@ -25,25 +25,20 @@ from longstride.rollout.collector import Collector, RolloutPlan
 from longstride.rollout.episode_collector import EpisodeCollector
 from longstride.rollout.fixed_length_collector import FixedLengthCollector
 from longstride.rollout.gymnasium_collector import GymnasiumCollector
-from longstride.rollout.trajectory import trajectory_bytes
 from longstride.seeding import stream
 from longstride.simulators.described import described
-from longstride.simulators.loading import is_built_in
 from longstride.simulators.simulator import Simulator, function_of
-from longstride.text import Say, format_bytes
+from longstride.text import format_bytes
 from longstride.training.assembly.algorithm import from_config
 from longstride.training.assembly.hosts import build_hosts_collector
 from longstride.training.assembly.setup import Setup
-from longstride.training.callbacks import Callbacks
 from longstride.training.evaluation.best_heuristic import Heuristics
 from longstride.training.evaluation.periodic import PeriodicEvaluation, asked_evaluation, unasked_evaluation
 from longstride.training.rollout_growth import GrowthLimits
 from longstride.training.run_directory.directory import RunDirectory
-from longstride.training.run_directory.lock import RunLock
 from longstride.training.run_directory.plots import read_evaluation
 from longstride.training.settings import Services, TrainingSettings
 from longstride.training.time_budget import NO_LIMIT
-from longstride.training.tracking.services import tracking_by
 from longstride.training.trainer import Trainer
 
 _TIMED_STEPS = 2_000_000
@@ -82,7 +77,7 @@ def build_trainer(setup: Setup, plan: Plan, directory: Path, services: Services,
         "policy": spec_to_json(setup.spec),
         "update_threads": plan.update_threads,
     }
-    if setup.source and not is_built_in(str(setup.source["simulator"])):
+    if setup.loaded.is_users_own:
         metadata["described"] = described(simulator)  # for the modes that do not run a user's source
     if names := setup.extensions.names():
         metadata["extensions"] = names
@@ -119,11 +114,11 @@ def build_collector(setup: Setup, plan: Plan, ranks: Ranks = ALONE) -> Collector
             return build_hosts_collector(setup, plan, rollout, new)
         return kind(simulator, setup.spec, rollout, new)
     except MemoryError as error:
-        every_row = share.count * trajectory_bytes(setup.spec, size.memory.rows, cuts=size.steps)
-        asked = size.memory.pinned_bytes if plan.device == "cuda" else every_row
+        memory = size.memory
+        asked = memory.pinned_bytes if plan.device == "cuda" else share.count * memory.row_bytes
         raise UserError(
             f"The system does not give the {format_bytes(asked)} that {share.count:,} "
-            f"trajectories of up to {size.memory.rows:,} steps may take; lower max_steps of the simulator or "
+            f"trajectories of up to {memory.rows:,} steps may take; lower max_steps of the simulator or "
             "NUM_ENVS, or set or lower ROLLOUT_STEPS."
         ) from error
 
@@ -184,37 +179,23 @@ def new_model(config: Config, simulator: Simulator, spec: PolicySpec, pinned: bo
     return model
 
 
-def build_observer(setup: Setup, lock: RunLock | None, say: Say) -> Callbacks:
-    """Return what sees the records where the lock is held: callbacks of a program, the service that shows the run."""
-    service = setup.config.track
-    tracking = [tracking_by(service, say)] if service and lock else []
-    return Callbacks([*setup.extensions.callbacks, *tracking] if lock else [])
+def build_comparisons(setup: Setup, directory: RunDirectory) -> tuple[PeriodicEvaluation | None, Heuristics | None]:
+    """Return the evaluations of a run, and the heuristics that it is compared with; None where there are none.
 
-
-def build_evaluation(setup: Setup) -> PeriodicEvaluation | None:
-    """Return the evaluations of a run; None where there are none.
-
-    They are made without a setting if they cost little: if the simulator wants whole episodes, or if rollouts grow and
-    the simulator is compiled.
+    Evaluations are made without a setting if they cost little: if the simulator wants whole episodes, or if rollouts
+    grow and the simulator is compiled. There are no heuristics where the clock decides how much is learned.
     """
     config, simulator, size = setup.config, setup.simulator, setup.size
-    threads = config.simulation_threads or detect_cores().usable
-    if config.evaluate_every > 0:
-        asked = config.evaluate_every, config.evaluation_episodes
-        return asked_evaluation(simulator, setup.spec, *asked, config.seed, threads, config.episode_time_limit)
-    if config.evaluate_every == 0 or not simulator.compiled or not (size.first or simulator.hooks.whole_episodes):
-        return None
-    timed = config.training_episodes == NO_LIMIT
-    total = _TIMED_STEPS if timed else config.training_episodes * size.counted
-    return unasked_evaluation(simulator, setup.spec, total, config.seed, threads, config.episode_time_limit)
-
-
-def build_heuristics(setup: Setup, directory: RunDirectory) -> Heuristics | None:
-    """Return the heuristics that a run is compared with; None where the clock decides how much is learned."""
-    config = setup.config
+    threads, asked, evaluation = config.simulation_threads or detect_cores().usable, config.evaluate_every > 0, None
+    played = config.seed, threads, config.episode_time_limit
+    if asked:
+        every, episodes = config.evaluate_every, config.evaluation_episodes
+        evaluation = asked_evaluation(simulator, setup.spec, every, episodes, *played)
+    elif config.evaluate_every and simulator.compiled and (size.first or simulator.hooks.whole_episodes):
+        timed = config.training_episodes == NO_LIMIT
+        total = _TIMED_STEPS if timed else config.training_episodes * size.counted
+        evaluation = unasked_evaluation(simulator, setup.spec, total, *played)
     if config.time_budget:
-        return None
-    threads = config.simulation_threads or detect_cores().usable
-    asked = config.evaluate_every > 0
+        return evaluation, None
     episodes = config.evaluation_episodes if asked else min(_FEW_EPISODES, config.evaluation_episodes)
-    return Heuristics(setup.simulator, episodes, config.seed, threads, read_evaluation(directory))
+    return evaluation, Heuristics(setup.simulator, episodes, config.seed, threads, read_evaluation(directory))

@@ -15,7 +15,6 @@ from longstride.hardware.planning.update_memory import BESIDE_A_GPU, workspace_b
 from longstride.hardware.types import CollectionWork, Gpu, Machine, PlanSettings
 from longstride.learning.distributed.ranks import Ranks
 from longstride.learning.distributed.shares import share_of
-from longstride.learning.step_costs.columns import parameter_count
 from longstride.learning.step_costs.count import count_answers
 from longstride.learning.step_costs.prediction import predict_update, second_gpu_of
 from longstride.learning.step_costs.update_memory import (
@@ -47,7 +46,8 @@ def plan_run(setup: Setup, machine: Machine) -> Plan:
     Raises:
         UserError: settings contradict each other or the machine.
     """
-    return make_plan(machine, plan_settings(setup))
+    settings = plan_settings(setup)
+    return make_plan(machine, settings)
 
 
 class RankPlan(NamedTuple):
@@ -120,6 +120,7 @@ def _agreed(plan: Plan, ranks: Ranks) -> Plan:
 
 def plan_settings(setup: Setup) -> PlanSettings:
     """Return what a plan depends on beside the machine."""
+    collection = collection_work(setup)
     config, spec, size = setup.config, setup.spec, setup.size
     losses = setup.schedule.start.loss, setup.schedule.end.loss
     whole = estimate_memory(spec, False, size.samples, 1, 1, size.instances)
@@ -148,7 +149,7 @@ def plan_settings(setup: Setup) -> PlanSettings:
         step_launches=ByPrecision(lambda half: step_launches(spec, half)),
         rollout=setup.size.memory,
         collect_on=config.collect_on,
-        collection=collection_work(setup),
+        collection=collection,
     )
 
 
@@ -194,8 +195,9 @@ def require_memory(setup: Setup, plan: Plan, machine: Machine, ranks: int = 1) -
     Raises:
         UserError: it does not; the sentence names a size that does.
     """
+    update = _update_on_host(setup, plan)
     try:
-        require_room(setup.size.memory, machine, plan.device == "cuda", _update_on_host(setup, plan))
+        require_room(setup.size.memory, machine, plan.device == "cuda", update)
     except UserError as error:
         flags = flags_that_fit(setup, machine, ranks)
         raise UserError(f"{error} It fits with {flags}." if flags else str(error)) from None
@@ -250,7 +252,6 @@ def update_memory(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, i
     """Predict the bytes of an update, on a GPU or (None) on the host."""
     collects = plan.collect_on == "gpu"
     workspace, workers = (workspace_bytes(gpu.capability, collects), 1) if gpu else (0, plan.update_threads)
-    playing = playing_bytes(spec, instances) if collects else 0
     return estimate_memory(
         spec,
         plan.precision != "fp32",
@@ -263,7 +264,7 @@ def update_memory(spec: PolicySpec, plan: Plan, gpu: Gpu | None, samples: int, i
         plan.gradient_checkpointing,
         host=gpu is None,
         on_card=gpu is not None,
-        playing=playing,
+        plays=collects,
     )
 
 
@@ -272,7 +273,7 @@ def apply_plan(plan: Plan, spec: PolicySpec) -> Plan:
 
     Beside a GPU torch computes little on the host: on a busy machine each operation would wait for the last thread.
     """
-    one = plan.device == "cpu" or (plan.collect_on != "torch" and parameter_count(spec.matrices["actor"]) < _MANY)
+    one = plan.device == "cpu" or (plan.collect_on != "torch" and spec.actor_parameters < _MANY)
     torch.set_num_threads(1 if one else plan.update_threads)
     apply_global_settings(plan.tf32, plan.cudnn_benchmark)
     if plan.allocator != "expandable_segments:True" or apply_allocator(plan.allocator):

@@ -1,25 +1,22 @@
-"""Settings that follow from others: presets, defaults of a policy with a rule, a time budget without a limit.
+"""The completion of settings: presets, defaults of a policy with a rule, a time budget without a limit.
 
 They adjust what the user left at its default. They know no machine and contain no machine setting.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from longstride.config import Config
 from longstride.policies.families.families import FAMILIES
 from longstride.settings import Settings
+from longstride.simulators.loading import LoadedSimulator
 from longstride.simulators.simulator import Simulator
-from longstride.text import format_bytes, format_duration
+from longstride.text import format_duration
 from longstride.training.assembly.algorithm import build_algorithm
-from longstride.training.assembly.sizes import (
-    LARGEST_ROLLOUT,
-    MOST_INSTANCES,
-    most_samples,
-    names_a_size,
-    policy_spec,
-    whole_groups,
-)
-from longstride.training.time_budget import NO_LIMIT, Budget, NoBudget, parse_duration
+from longstride.training.assembly.setup import Setup, set_up
+from longstride.training.assembly.sizes import names_a_size, sizes_with_prior
+from longstride.training.extensions import NO_EXTENSIONS, Extensions
+from longstride.training.time_budget import NO_LIMIT, Budget, NoBudget
 
 
 class Preset(NamedTuple):
@@ -64,13 +61,12 @@ WITH_PRIOR: dict[str, Any] = {
 MANY_ACTIONS = 1_000
 """Actions from which a policy scores the feasible ones: an output for each makes a step's trajectory 14 kB or more."""
 
-_STEPS_WITH_PRIOR = 62_000
-"""Environment steps of a rollout there, in whole episodes: at least one."""
-
 
 def with_defaults(settings: Settings, simulator: Simulator) -> Settings:
     """Take the sizes of a preset, a network for many actions, then the defaults of :func:`apply_prior_defaults`."""
-    return apply_prior_defaults(with_network_for_many(_with_sizes(settings), simulator), simulator)
+    settings = _with_sizes(settings)
+    settings = with_network_for_many(settings, simulator)
+    return apply_prior_defaults(settings, simulator)
 
 
 def with_network_for_many(settings: Settings, simulator: Simulator) -> Settings:
@@ -113,7 +109,7 @@ def apply_prior_defaults(settings: Settings, simulator: Simulator) -> Settings:
     changes = {name: WITH_PRIOR[name] for name in free}
     fewer: list[str] = []
     if "grow_rollouts" in changes and not names_a_size(config, simulator):
-        sizes, fewer = _sizes_with_prior(config, simulator)
+        sizes, fewer = sizes_with_prior(config, simulator, build_algorithm(config).group_size)
         changes |= sizes
     values = ", ".join(f"{name.upper()} {value}" for name, value in changes.items())
     lines = (
@@ -122,27 +118,6 @@ def apply_prior_defaults(settings: Settings, simulator: Simulator) -> Settings:
         else []
     )
     return settings.changed(changes, "prior", [*lines, *fewer])
-
-
-def _sizes_with_prior(config: Config, simulator: Simulator) -> tuple[dict[str, Any], list[str]]:
-    """Return the size of rollouts as far as memory allows it, and a line where that makes them smaller."""
-    episode, group = simulator.expected_steps or simulator.max_steps, build_algorithm(config).group_size
-    most, usual = most_samples(policy_spec(config, simulator)), round(_STEPS_WITH_PRIOR / episode)
-    episodes = min(max(usual, 1), MOST_INSTANCES)
-    fitting = min(episodes, max(most // episode, 1))
-    sizes = {"num_envs": whole_groups(fitting, group)}
-    if episode > 2 * most and group == 1:  # a single trajectory is not copied for the update
-        sizes["rollout_steps"] = 2 * most
-        reason = f"a part of an episode, {2 * most:,} of about {episode:,} steps"
-    elif fitting < episodes:
-        reason = f"{fitting} of the usual {episodes} episodes"
-    else:
-        return sizes, []
-    each = format_bytes(LARGEST_ROLLOUT // most)
-    return sizes, [
-        f"An iteration plays {reason}: each step takes {each} with its copy for the update "
-        "(set NUM_ENVS or ROLLOUT_STEPS for another size)."
-    ]
 
 
 def with_preset(settings: Settings, iteration_steps: int) -> Settings:
@@ -173,32 +148,39 @@ def with_preset(settings: Settings, iteration_steps: int) -> Settings:
     return settings.changed(changes, "preset", notes)
 
 
-def with_total_steps(settings: Settings, counted: int) -> Settings:
-    """Take TRAINING_EPISODES from TOTAL_STEPS, if it is not 0, where it counts so many environment steps each."""
-    if not settings.config.total_steps:
-        return settings
-    episodes = -(-settings.config.total_steps // counted)
-    note = f"TOTAL_STEPS sets TRAINING_EPISODES = {episodes:,}, about {counted:,} steps each."
-    return settings.changed({"training_episodes": episodes}, "total_steps", [note])
+def with_length(settings: Settings, counted: int) -> Settings:
+    """Take the length of a run from its preset, from TOTAL_STEPS, or from its time budget alone.
 
-
-def with_budget(settings: Settings) -> Settings:
-    """Let a time budget alone end the run where nobody chose a number of iterations.
-
-    Raises:
-        UserError: the budget is no duration.
+    TRAINING_EPISODES counts so many environment steps each. A preset and a time budget leave a number that the user
+    chose.
     """
-    if not settings.config.time_budget:
-        return settings
-    parse_duration(settings.config.time_budget)
-    by_steps = settings.sources.get("training_episodes") in ("preset", "total_steps")
-    if by_steps or settings.is_chosen("training_episodes"):
+    config, settings = settings.config, with_preset(settings, counted)
+    if config.total_steps:
+        episodes = -(-config.total_steps // counted)
+        note = f"TOTAL_STEPS sets TRAINING_EPISODES = {episodes:,}, about {counted:,} steps each."
+        return settings.changed({"training_episodes": episodes}, "total_steps", [note])
+    by_preset = settings.sources.get("training_episodes") == "preset"
+    if not config.time_budget or by_preset or settings.is_chosen("training_episodes"):
         return settings
     return settings.changed({"training_episodes": NO_LIMIT}, "time_budget")
 
 
+def complete(settings: Settings, loaded: LoadedSimulator, extensions: Extensions = NO_EXTENSIONS) -> Setup:
+    """Return the setup of a run with all that follows from its settings: defaults, preset, time budget, sizes.
+
+    Settings that are complete already, as those of a run that is looked at, stay as they are.
+
+    Raises:
+        UserError: settings contradict each other or the simulator.
+    """
+    if not settings.is_complete:
+        settings = with_defaults(settings, loaded.simulator)
+        settings = replace(with_length(settings, set_up(settings, loaded).size.counted), is_complete=True)
+    return set_up(settings, loaded, extensions)
+
+
 def budget_lines(settings: Settings, budget: Budget | NoBudget) -> list[str]:
-    """Return what :func:`with_budget` let end a run, for people; nothing without a time budget."""
+    """Return what :func:`with_length` let end a run, for people; nothing without a time budget."""
     if isinstance(budget, NoBudget):
         return []
     by_time = settings.sources.get("training_episodes") == "time_budget"

@@ -1,8 +1,8 @@
 """A Config becomes a run: simulator, plan, trainer, run directory."""
 
 import io
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -16,33 +16,28 @@ from longstride.jit_cache.cache import CACHE_STATS
 from longstride.learning.distributed.launch import shared_machine
 from longstride.learning.distributed.ranks import ALONE, Ranks, host_first
 from longstride.output import note_losses
-from longstride.settings import Settings
+from longstride.settings import Settings, train_command
 from longstride.simulators.check import check_simulator
-from longstride.simulators.hooks import write_files
-from longstride.simulators.loading import LoadedSimulator, is_built_in
+from longstride.simulators.hooks import kept_if_refused, write_files
+from longstride.simulators.loading import LoadedSimulator
 from longstride.terminal import make_console
 from longstride.text import Say
 from longstride.training.assembly.choose_options import with_chosen_options
 from longstride.training.assembly.components import (
-    build_evaluation,
-    build_heuristics,
-    build_observer,
+    build_comparisons,
     build_trainer,
 )
-from longstride.training.assembly.open_directory import open_directory, run_directory_for
 from longstride.training.assembly.plan import plan_rank, require_memory
-from longstride.training.assembly.presets import budget_lines
+from longstride.training.assembly.presets import budget_lines, complete
 from longstride.training.assembly.run_settings import (
     changed_settings,
-    load_configured,
+    config_content,
     read_config,
-    resumes_of,
-    train_command,
+    simulator_for,
     values_of_a_run,
-    with_unused,
-    write_config,
 )
-from longstride.training.assembly.setup import Setup, complete
+from longstride.training.assembly.setup import Setup
+from longstride.training.callbacks import Callbacks
 from longstride.training.choice.choose import keep_choice
 from longstride.training.display.messages import kernel_lines, memory_lines
 from longstride.training.display.progress import Progress
@@ -51,15 +46,17 @@ from longstride.training.extensions import NO_EXTENSIONS, Extensions
 from longstride.training.failures import report_gpu_loss, resume_sentence
 from longstride.training.resume import resume_run
 from longstride.training.run_directory.checkpoint_writer import CheckpointWriter, WriteRetry
-from longstride.training.run_directory.directory import RunDirectory
+from longstride.training.run_directory.directory import RunDirectory, choose_directory
 from longstride.training.run_directory.files import write_json
 from longstride.training.run_directory.kept_files import KeptFiles
 from longstride.training.run_directory.lock import RunLock
 from longstride.training.run_directory.messages_log import MessagesLog
 from longstride.training.run_directory.metrics_log import MetricsLog, NoLog, whole_records
+from longstride.training.run_directory.ownership import open_directory
 from longstride.training.run_directory.plots import plot_learning_curve
 from longstride.training.settings import Services
 from longstride.training.time_budget import NO_LIMIT, budget_of
+from longstride.training.tracking.services import observer_of
 from longstride.training.trainer import Trainer
 
 
@@ -184,52 +181,47 @@ def build_run(
         UserError: the input, the run directory or the checkpoint is not right.
     """
     budget = budget_of(settings.config.time_budget)  # loading and compiling count
-    given = with_unused(loaded or load_configured(settings.config, say), settings)
-    directory = ranks.from_first(lambda: run_directory_for(settings.config, resume, given))
+    given = simulator_for(settings, say, loaded)
+    directory = ranks.from_first(lambda: choose_directory(settings.config.run_directory, given.name, resume))
     with ExitStack() as on_error, report_gpu_loss():
         inputs = *given.simulator.hooks.input_files, str(file or "")
         lock = open_directory(directory, resume, inputs, on_error, say) if ranks.rank == 0 else None
-        _say_all([*given.notes, *ranks.from_first(partial(_hints, given))], say)
+        for line in [*given.notes, *ranks.from_first(partial(_hints, given))]:
+            say(line)
         command = train_command(settings, directory.path, file, ranks.host_size)
         setup = complete(settings, given, extensions)
         machine, earlier = shared_machine(detect_machine(), ranks.host_size), read_config(directory) if resume else None
         part, plan, planned = plan_rank(setup, machine, ranks, verbose)
-        _say_all([*setup.settings.notes, *budget_lines(setup.settings, budget), *planned], say)
-        try:
+        for line in [*setup.settings.notes, *budget_lines(setup.settings, budget), *planned]:
+            say(line)
+        with kept_if_refused(setup.simulator, directory.path, setup.config.seed, say) if lock else nullcontext():
             require_memory(part, plan, machine, ranks.size)
             setup = with_chosen_options(setup, earlier and earlier["values"], ranks, say)
-        except UserError:
-            if lock and setup.simulator.hooks.files_if_refused:  # making them has taken long
-                write_files(setup.simulator, directory.path, setup.config.seed, say)
-            raise
-        retry = WriteRetry(lock.require) if lock else WriteRetry()
-        checkpoints = CheckpointWriter(directory.path, setup.config.checkpoints_kept, retry)
-        played = build_evaluation(setup), build_heuristics(setup, directory) if lock else None
+        retry = WriteRetry(lock.require) if lock else None
+        checkpoints = CheckpointWriter(directory, setup.config.checkpoints_kept, retry)
+        evaluation, heuristics = build_comparisons(setup, directory)
         tracker = build_utilization_tracker(plan, machine, ranks.size)
-        services = Services(checkpoints, budget, *played, tracker, ranks, build_observer(setup, lock, say))
+        observer = observer_of(extensions.callbacks, setup.config.track, say) if lock else Callbacks()
+        services = Services(checkpoints, budget, evaluation, heuristics if lock else None, tracker, ranks, observer)
         trainer = build_trainer(setup, plan, directory.path, services, command)
         on_error.callback(trainer.collector.close)
         ranks.advise(partial(_advice, trainer))
         damaged = resume_run(trainer, directory.path, say) if resume else []
-        changes = changed_settings(setup.settings, earlier["values"]) if earlier and lock else []
-        resumes = resumes_of(setup.config, earlier, trainer.iteration) if earlier else []
         say("Loading kernels; the first run of a simulator or a network compiles them, which takes up to a minute ...")
         compiled = kernel_lines(host_first(ranks, trainer.compile), CACHE_STATS)
         trainer.utilization.play_with(trainer.collector.playing_threads)
-        _say_all([*changes, *compiled, *trainer.collector.take_lines()], say)
+        changes = changed_settings(setup.settings, earlier["values"]) if earlier and lock else []
+        for line in [*changes, *compiled, *trainer.collector.take_lines()]:
+            say(line)
         if lock:
-            write_config(directory, setup.settings, resumes, damaged, trainer.metadata.get("extensions", {}))
+            config = config_content(setup.settings, earlier, trainer.iteration, damaged, extensions.names())
             write_json(directory.plan, {**plan.as_json(), "machine": asdict(machine)})
+            write_json(directory.config, config)
         own = write_files(setup.simulator, directory.path, setup.config.seed, say) if lock else ()
         setup.simulator.hooks.release()
         say(f"Run directory: {directory}. {_sizes(setup)}")
         on_error.pop_all()
         return Run(directory.path, trainer, plan, lock, own, verbose)
-
-
-def _say_all(lines: Iterable[str], say: Say) -> None:
-    for line in lines:
-        say(line)
 
 
 def _asked(kept: KeptFiles, should_stop: Callable[[], bool]) -> bool:
@@ -253,5 +245,5 @@ def _advice(trainer: Trainer) -> str:
 
 def _hints(loaded: LoadedSimulator) -> list[str]:
     """Check a user's own simulator."""
-    is_users_own = loaded.simulator.compiled and not is_built_in(str(loaded.source["simulator"]))
-    return [f"Hint: {hint}" for hint in check_simulator(loaded.simulator)] if is_users_own else []
+    is_checked = loaded.simulator.compiled and loaded.is_users_own
+    return [f"Hint: {hint}" for hint in check_simulator(loaded.simulator)] if is_checked else []

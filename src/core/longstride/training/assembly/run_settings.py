@@ -1,4 +1,4 @@
-"""Settings of a run: its simulator, those it was trained with, and the command that repeats them."""
+"""Settings of a run: its simulator, and those it was trained with."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from longstride.config import LOG_LIMITS, PROCESS_OPTIONS, Config, load_values
-from longstride.errors import UserError, this_command
-from longstride.escaping import shell_command, shell_word
-from longstride.setting_flags import flags_of
+from longstride.errors import UserError
+from longstride.escaping import shell_word
 from longstride.settings import Settings
 from longstride.simulators.loading import LoadedSimulator, load_simulator
 from longstride.text import Say
 from longstride.training.run_directory.directory import RunDirectory
-from longstride.training.run_directory.files import write_json
 from longstride.training.run_directory.read_json import SETTINGS, read_json
 
 _NOT_LEARNED = (
@@ -36,12 +34,15 @@ def load_configured(config: Config, say: Say | None = None) -> LoadedSimulator:
     return load_simulator(config.simulator, config.options_of_simulator, say).with_objective(config.weights)
 
 
-def with_unused(loaded: LoadedSimulator, settings: Settings) -> LoadedSimulator:
-    """Return a simulator that says which settings of a file it has no use for, because only processes have them.
+def simulator_for(settings: Settings, say: Say | None = None, loaded: LoadedSimulator | None = None) -> LoadedSimulator:
+    """Return the simulator of a command, loaded unless it is given, with a remark about settings that it does not use.
+
+    These are settings of a file that only processes have.
 
     Raises:
-        UserError: a flag gave one of them.
+        UserError: it cannot be loaded, or a flag gave one of them.
     """
+    loaded = loaded or load_configured(settings.config, say)
     if loaded.simulator.hooks.own_settings:
         return loaded
     for name in filter(settings.is_flag, PROCESS_OPTIONS):
@@ -50,28 +51,6 @@ def with_unused(loaded: LoadedSimulator, settings: Settings) -> LoadedSimulator:
     chosen = [name.upper() for name in PROCESS_OPTIONS if settings.is_chosen(name)]
     line = f"Settings that only a process has, not used: {', '.join(chosen)}."
     return replace(loaded, remarks=[*loaded.remarks, line]) if chosen else loaded
-
-
-def train_command(settings: Settings, directory: Path, file: Path | None, processes: int = 1) -> str:
-    """Return the command that trains a run, as a user types it; further flags may follow.
-
-    The settings are those before presets changed them; the file is what the user named, None without one. Several
-    processes of a host are started by torchrun.
-    """
-    words = flags_of({"run_directory": str(directory), **settings.flags()})
-    named = ["--hyperparameters", str(file)] if file else []
-    return f"{this_command(processes)} --mode train {shell_command([*words, *named])}"
-
-
-def repeat_command(settings: Settings, directory: Path) -> str:
-    """Return the command that trains a run again into another directory, without the file that it had."""
-    config, sources = settings.config, settings.sources
-    given = {n for n, source in sources.items() if source in ("flag", "file") and n in Config.model_fields}
-    given -= {"run_directory"}
-    defaults = Config()
-    values = {n: v for n in given if (v := getattr(config, n)) != getattr(defaults, n) or settings.is_flag(n)}
-    words = flags_of({"run_directory": str(directory), **{name: values[name] for name in sorted(values)}})
-    return f"{this_command()} --mode train {shell_command(words)}"
 
 
 def settings_of_a_run(given: Settings) -> Settings:
@@ -139,16 +118,20 @@ def read_config(directory: RunDirectory) -> dict[str, Any]:
         raise UserError(f"{file} is damaged; name another --run-directory, or remove the file.") from None
 
 
-def write_config(
-    directory: RunDirectory,
+def config_content(
     settings: Settings,
-    resumes: Sequence[Mapping[str, Any]],
+    earlier: Mapping[str, Any] | None,
+    iteration: int,
     damaged: Sequence[str],
     extensions: Mapping[str, Any],
-) -> None:
-    """Write config.json: values, sources, resumes, damaged checkpoints, and the names of a program's parts."""
+) -> dict[str, Any]:
+    """Return what config.json holds, of a run with so many iterations done and perhaps an earlier config.json.
+
+    These are values, sources, resumes, damaged checkpoints, and the names of a program's parts.
+    """
     content = {"values": settings.config.model_dump(), "sources": settings.sources, "passed_over": damaged}
-    write_json(directory.config, {**content, "resumed": resumes, "extensions": extensions})
+    resumes = resumes_of(settings.config, earlier, iteration) if earlier else []
+    return {**content, "resumed": resumes, "extensions": extensions}
 
 
 def resumes_of(config: Config, earlier: Mapping[str, Any], iteration: int) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """The setup of a run: its settings, complete, its simulator, and what follows from both on any machine."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from longstride.config import Config
@@ -11,7 +11,6 @@ from longstride.settings import Settings
 from longstride.simulators.loading import LoadedSimulator
 from longstride.simulators.simulator import Simulator
 from longstride.training.assembly.algorithm import build_algorithm, build_schedule
-from longstride.training.assembly.presets import with_budget, with_defaults, with_preset, with_total_steps
 from longstride.training.assembly.sizes import RolloutSize, policy_spec, rollout_size
 from longstride.training.extensions import NO_EXTENSIONS, Extensions
 
@@ -77,19 +76,3 @@ def set_up(settings: Settings, loaded: LoadedSimulator, extensions: Extensions =
     spec = policy_spec(config, loaded.simulator)
     size = rollout_size(config, loaded.simulator, spec, group)
     return Setup(settings, loaded, spec, size, algorithm, schedule, extensions)
-
-
-def complete(settings: Settings, loaded: LoadedSimulator, extensions: Extensions = NO_EXTENSIONS) -> Setup:
-    """Return the setup of a run with all that follows from its settings: defaults, preset, time budget, sizes.
-
-    Settings that are complete already, as those of a run that is looked at, stay as they are.
-
-    Raises:
-        UserError: settings contradict each other or the simulator, or the budget is no duration.
-    """
-    if not settings.is_complete:
-        settings = with_defaults(settings, loaded.simulator)
-        counted = set_up(settings, loaded).size.counted
-        settings = with_total_steps(with_preset(settings, counted), counted)
-        settings = replace(with_budget(settings), is_complete=True)
-    return set_up(settings, loaded, extensions)

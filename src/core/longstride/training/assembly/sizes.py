@@ -1,6 +1,7 @@
 """What follows from the values of settings and a simulator on any machine: the policy and the size of a rollout."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from longstride.config import Config
 from longstride.errors import UserError
@@ -10,11 +11,15 @@ from longstride.policies.make_spec import spec_for
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.trajectory import pinned_bytes, trajectory_bytes
 from longstride.simulators.simulator import Simulator
+from longstride.text import format_bytes
 from longstride.training.rollout_growth import LARGEST_SHARE
 
-_USUAL_SAMPLES, MOST_INSTANCES = 372_000, 1024
+_USUAL_SAMPLES, _MOST_INSTANCES = 372_000, 1024
 
-LARGEST_ROLLOUT = 4 << 30
+_STEPS_WITH_PRIOR = 62_000
+"""Environment steps of a rollout where the policy starts from a rule, in whole episodes: at least one."""
+
+_LARGEST_ROLLOUT = 4 << 30
 """Bytes that a rollout and its copy for the update take at most unless a user names its size. The same on all machines,
 so that the same settings learn the same everywhere."""
 
@@ -54,11 +59,11 @@ class RolloutSize:
     steps: int
     expected_steps: int
     reason: str
-    memory: HostRollout
     first: int = 0
     unit: int = 0
     group_size: int = 1
     restart_after: int = 0
+    memory: HostRollout = field(default_factory=HostRollout)
 
     @property
     def samples(self) -> int:
@@ -83,7 +88,7 @@ class RolloutSize:
 def most_samples(spec: PolicySpec) -> int:
     """Return the most environment steps of a rollout whose size no user named, by the memory that they take."""
     bytes_of_a_step = -(-trajectory_bytes(spec, 1_000) // 1_000)
-    return max(LARGEST_ROLLOUT // (2 * bytes_of_a_step), _FEWEST_STEPS)
+    return max(_LARGEST_ROLLOUT // (2 * bytes_of_a_step), _FEWEST_STEPS)
 
 
 def policy_spec(config: Config, simulator: Simulator) -> PolicySpec:
@@ -102,8 +107,13 @@ def rollout_size(config: Config, simulator: Simulator, spec: PolicySpec, group: 
     many whole episodes as make a rollout of the usual size. Instances come in groups of ``group``, which share streams.
     """
     require_groups(config, simulator, group)
-    if grows(config, simulator):
-        return _growing_size(config, simulator, spec, group)
+    known = config, simulator, min(_USUAL_SAMPLES, most_samples(spec)), group
+    size = _growing_size(*known) if grows(config, simulator) else _fixed_size(*known)
+    return replace(size, memory=_memory(spec, size, simulator, config.rollout_lag))
+
+
+def _fixed_size(config: Config, simulator: Simulator, usual: int, group: int) -> RolloutSize:
+    """Return the size of rollouts of ROLLOUT_STEPS steps or of whole episodes, by default of the usual samples."""
     steps = config.rollout_steps or simulator.default_rollout_steps or (0 if simulator.compiled else _ENVIRONMENT_STEPS)
     expected = steps or simulator.expected_steps or simulator.max_steps
     if config.num_envs:
@@ -111,12 +121,30 @@ def rollout_size(config: Config, simulator: Simulator, spec: PolicySpec, group: 
     elif steps:
         instances, reason = 1, f"{steps:,} steps an iteration"
     else:
-        usual = min(_USUAL_SAMPLES, most_samples(spec))
-        instances = min(max(round(usual / expected), 1), MOST_INSTANCES)
+        instances = min(max(round(usual / expected), 1), _MOST_INSTANCES)
         reason = f"{instances * expected:,} steps an iteration, about {expected:,} each"
-    instances = whole_groups(instances, group)
-    memory = _memory(spec, instances, steps, expected, simulator, config.rollout_lag)
-    return RolloutSize(instances, steps, expected, reason, memory, group_size=group)
+    return RolloutSize(whole_groups(instances, group), steps, expected, reason, group_size=group)
+
+
+def sizes_with_prior(config: Config, simulator: Simulator, group: int) -> tuple[dict[str, Any], list[str]]:
+    """Return the size of rollouts where the policy starts from a rule, and a line if memory makes them smaller."""
+    episode, spec = simulator.expected_steps or simulator.max_steps, policy_spec(config, simulator)
+    most, usual = most_samples(spec), round(_STEPS_WITH_PRIOR / episode)
+    episodes = min(max(usual, 1), _MOST_INSTANCES)
+    fitting = min(episodes, max(most // episode, 1))
+    sizes = {"num_envs": whole_groups(fitting, group)}
+    if episode > 2 * most and group == 1:  # a single trajectory is not copied for the update
+        sizes["rollout_steps"] = 2 * most
+        reason = f"a part of an episode, {2 * most:,} of about {episode:,} steps"
+    elif fitting < episodes:
+        reason = f"{fitting} of the usual {episodes} episodes"
+    else:
+        return sizes, []
+    each = format_bytes(_LARGEST_ROLLOUT // most)
+    return sizes, [
+        f"An iteration plays {reason}: each step takes {each} with its copy for the update "
+        "(set NUM_ENVS or ROLLOUT_STEPS for another size)."
+    ]
 
 
 def names_a_size(config: Config, simulator: Simulator) -> bool:
@@ -161,7 +189,7 @@ def whole_groups(instances: int, group_size: int) -> int:
     return -(-instances // group_size) * group_size
 
 
-def _growing_size(config: Config, simulator: Simulator, spec: PolicySpec, group_size: int) -> RolloutSize:
+def _growing_size(config: Config, simulator: Simulator, usual: int, group_size: int) -> RolloutSize:
     """Return the size of rollouts that grow to the usual number of samples, or to what the whole run allows."""
     streams, least = (_STREAMS, _SHORTEST_EPISODE) if simulator.compiled else (_ENVIRONMENTS, _SHORTEST_IN_PYTHON)
     instances = max(whole_groups(streams, group_size), _FEWEST_GROUPS * group_size if group_size > 1 else 1)
@@ -170,16 +198,15 @@ def _growing_size(config: Config, simulator: Simulator, spec: PolicySpec, group_
     is_short = config.training_episodes * unit < _SHORT * _FIRST_STEPS
     wanted = min(max(share, _LEAST_FIRST), _FIRST_STEPS) if is_short else _FIRST_STEPS
     first = max(wanted // instances, _FEWEST_STEPS) * instances
-    usual = min(_USUAL_SAMPLES, most_samples(spec))
     steps = max(min(usual, share), first) // instances
     reason = "parts of an episode each, as rollouts grow"
-    memory = _memory(spec, instances, steps, steps, simulator, config.rollout_lag)
     restart = round(_RESTART_HORIZONS * config.horizon) if simulator.compiled and group_size == 1 else 0
-    return RolloutSize(instances, steps, steps, reason, memory, first, unit, group_size, restart)
+    return RolloutSize(instances, steps, steps, reason, first, unit, group_size, restart)
 
 
-def _memory(spec: PolicySpec, instances: int, steps: int, expected: int, simulator: Simulator, lag: int) -> HostRollout:
+def _memory(spec: PolicySpec, size: RolloutSize, simulator: Simulator, lag: int) -> HostRollout:
     """Return the host memory of trajectories: twice as much where the next ones are played meanwhile (``lag``)."""
+    instances, steps, expected = size.instances, size.steps, size.expected_steps
     rows, times = steps or simulator.max_steps, 1 + lag
     pinned = instances * pinned_bytes(spec, rows, steps) if steps else pinned_bytes(spec, rows, 0, instances)
     instances *= times
@@ -187,6 +214,7 @@ def _memory(spec: PolicySpec, instances: int, steps: int, expected: int, simulat
         copies=instances,
         decisions=expected,
         rows=rows,
+        row_bytes=trajectory_bytes(spec, rows, cuts=steps),
         at_most=not steps and simulator.expected_steps is None,
         bytes=instances * trajectory_bytes(spec, expected),
         state_bytes=4 * instances * spec.kept_states(expected) * spec.state_size,

@@ -11,7 +11,6 @@ from longstride.hardware.planning.plan import Plan
 from longstride.hardware.planning.roofline import seconds as seconds_at_peak
 from longstride.hardware.planning.work import Work
 from longstride.hardware.types import Machine, Precision
-from longstride.learning.step_costs.columns import parameter_count
 from longstride.learning.step_costs.work import update_flops, update_work
 from longstride.policies.spec import PolicySpec
 from longstride.text import format_bytes
@@ -61,7 +60,7 @@ class UtilizationTracker:
             self._sums[name] += record[name]
         for name, rate in rates._asdict().items():
             self._sums[name] += (rate or 0.0) * seconds
-        self._actor_bytes = 4 * parameter_count(spec.matrices["actor"])
+        self._actor_bytes = 4 * spec.actor_parameters
         before, self._ended = self._ended, time.perf_counter()
         whole = None if before is None else self._ended - before
         return {**rates._asdict(), "iteration_seconds": whole, "gpu": self.sampler.take_iteration()}

@@ -1,6 +1,5 @@
 """The best heuristic, which a run that trains is compared with."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from longstride.errors import UserError
@@ -32,9 +31,8 @@ class Heuristics:
     def __init__(
         self, simulator: Simulator, episodes: int, seed: int, threads: int, evaluation: dict[str, Any] | None = None
     ) -> None:
-        self._simulator = simulator
+        self._simulator, self._episodes, self._seed, self._threads = simulator, episodes, seed, threads
         self.best = _known(evaluation or {}, simulator.main_metric)
-        self._play: Callable[[], dict[str, Any]] = lambda: heuristic_records(simulator, episodes, seed, threads)
         self._played = self.best is not None or not simulator.heuristics
 
     def due(self, watched_seconds: float, evaluated: bool) -> bool:
@@ -45,7 +43,7 @@ class Heuristics:
         """Play, and return a line for people; empty where it is not needed. A heuristic that fails ends no run."""
         self._played = True
         try:
-            records = self._play()
+            records = heuristic_records(self._simulator, self._episodes, self._seed, self._threads)
         except UserError as error:
             return f"There is no heuristic to compare with: {error}"
         name, metric = best_heuristic(records, self._simulator), self._simulator.main_metric

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from longstride.simulators.check.time_limit import TooLong
 from longstride.simulators.simulator import Simulator
 from longstride.training.evaluation.compiled import CompiledPlayer, Length, Played
 from longstride.training.evaluation.evaluate import PERIODIC, build_player, summarise
+from longstride.training.evaluation.gymnasium import GymnasiumPlayer
 
 OF_A_RUN = 10
 """Steps of a run for one step of all of its evaluations together."""
@@ -150,17 +151,21 @@ class EpisodesPlayer:
     """
 
     def __init__(self, simulator: Simulator, spec: PolicySpec, seed: int, threads: int, patience: float = 0.0) -> None:
-        self._seed, self._player = seed, cache(lambda: build_player(simulator, spec, threads))
+        self._simulator, self._spec, self._seed, self._threads = simulator, spec, seed, threads
         self._name, self._patience = type(simulator).__name__, patience if simulator.compiled else 0.0
+
+    @cached_property
+    def _player(self) -> CompiledPlayer | GymnasiumPlayer:
+        return build_player(self._simulator, self._spec, self._threads)
 
     def __call__(self, params: np.ndarray, name: str, episodes: Iterable[int], streams: str) -> list[Played]:
         """Play numbered episodes of some streams."""
-        numbers, player = list(episodes), self._player()
+        numbers, player = list(episodes), self._player
         return self._in_time(len(numbers), lambda: player.play_each(name, params, numbers, self._seed, streams))
 
     def play_from(self, params: np.ndarray, name: str, states: np.ndarray, steps: int, first: int) -> list[Played]:
         """Play from some states, ``state_dtype``[n], of a compiled simulator; see :data:`PlayFrom`."""
-        player = self._player()
+        player = self._player
         assert isinstance(player, CompiledPlayer)
         play = partial(player.play_from, name, params, states, steps, self._seed, RARE, first)
         return self._in_time(len(states), play)

@@ -105,10 +105,10 @@ class CheckpointWriter:
     :meth:`figures`.
     """
 
-    def __init__(self, directory: Path, kept: int = 3, retry: WriteRetry | None = None) -> None:
+    def __init__(self, directory: RunDirectory, kept: int = 3, retry: WriteRetry | None = None) -> None:
         self.retry = retry or WriteRetry()
         self.saved_iteration, self.begun, self.seconds = 0, 0, 0.0
-        self._directory, self._kept = RunDirectory(directory), kept
+        self._directory, self._kept = directory, kept
         self._thread = ThreadPoolExecutor(1, "checkpoint")
         self._running: Future[None] | None = None
         self._waiting: dict[Which, tuple[dict[str, Tensor], dict[str, Any]]] = {}

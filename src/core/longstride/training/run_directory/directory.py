@@ -12,6 +12,10 @@ _EARLIER_VERSIONS = ("episode-*.json", "checkpoint.json")
 """Checkpoint files of earlier versions, which this one does not read."""
 
 
+LOCK = "run.lock"
+"""File in a run directory that the training process locks; also in the folder of a comparison."""
+
+
 class RunDirectory:
     """Paths of a run; none of them has to exist."""
 
@@ -36,15 +40,14 @@ class RunDirectory:
         self.backtest_report = self.path / "backtest.md"  # the same as Markdown
         self.export = self.path / "export"  # folder of --mode export
         self.messages = self.path / "messages.log"  # what could not be printed
-        self.lock = self.path / "run.lock"  # file that the training process locks
+        self.lock = self.path / LOCK  # file that the training process locks
 
     def __str__(self) -> str:
         return str(self.path)
 
-    @staticmethod
-    def tracking(service: str) -> str:
-        """Return the name of the file that remembers the name of the run in a service."""
-        return f"tracking-{service}.json"
+    def tracking(self, service: str) -> Path:
+        """Return the file that remembers the name of the run in a service."""
+        return self.path / f"tracking-{service}.json"
 
     def kept_evaluation(self, episodes: int) -> Path:
         """Return the file of an evaluation with so many episodes, in whose place one of fewer has come."""
@@ -71,12 +74,14 @@ class RunDirectory:
             )
 
 
-def choose_directory(path: str, name: str) -> RunDirectory:
+def choose_directory(path: str, name: str, resume: bool = False) -> RunDirectory:
     """Return the directory that a user names, or else the first free one of runs/NAME, runs/NAME-2, ...
 
     Raises:
-        UserError: the path is a file.
+        UserError: the path is a file, or there is none although a run is to continue.
     """
+    if resume and not path:
+        raise UserError("--resume needs --run-directory DIR, the run to continue.")
     name = name.replace("/", "-")
     free = (Path("runs") / f"{name}{'' if i == 1 else f'-{i}'}" for i in range(1, 10_000))
     directory = Path(path) if path else next(folder for folder in free if not folder.exists())

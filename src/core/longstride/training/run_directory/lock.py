@@ -16,7 +16,7 @@ from typing import IO
 
 from longstride.errors import UserError
 from longstride.own_files.opening import open_own
-from longstride.training.run_directory.directory import RunDirectory
+from longstride.training.run_directory.directory import LOCK
 
 try:
     import fcntl
@@ -27,7 +27,7 @@ except ImportError:  # Windows
 _LEFT, _LONGEST = re.compile(r"(\d+ \S+\n?)?|\d+ ?"), 300
 """What a process writes into the lock, whole or cut off, and the longest that it can be."""
 
-_TRAINING = "trains there; wait for it, stop it, or name another --run-directory"
+_REMEDY = "trains there; wait for it, stop it, or name another --run-directory"
 
 
 class RunLock:
@@ -35,17 +35,12 @@ class RunLock:
 
     ``note`` is a line for people about a missing lock, or None.
 
-    Args:
-        directory: run directory.
-        file: file that is locked, ``run.lock`` by default.
-        use: what a second process is told of the one that has the lock, and what to do.
-
     Raises:
         UserError: another process has it, or the directory cannot be written.
     """
 
-    def __init__(self, directory: Path, file: Path | None = None, use: str = _TRAINING) -> None:
-        self.directory, self._path, self._use = directory, file or RunDirectory(directory).lock, use
+    def __init__(self, directory: Path) -> None:
+        self.directory, self._path = directory, directory / LOCK
         self._made = not directory.exists()
         self.note: str | None = None
         try:
@@ -105,7 +100,7 @@ class RunLock:
                 raise OSError
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UserError(f"{self.directory} is in use: {_holder(file)} {self._use}.") from None
+            raise UserError(f"{self.directory} is in use: {_holder(file)} {_REMEDY}.") from None
         except OSError:
             self.note = f"{self.directory} cannot be locked: take care that no second process trains there."
 
@@ -118,7 +113,7 @@ class RunLock:
 
 def is_locked(directory: Path) -> bool:
     """Return whether a process trains in a run directory; without locks of the system, whether it looks so."""
-    path = RunDirectory(directory).lock
+    path = directory / LOCK
     try:
         with path.open("rb") as file:
             if fcntl is None:

@@ -4,12 +4,13 @@ Inside a run directory the names of :class:`RunDirectory` are Longstride's; ever
 """
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from longstride.errors import UserError
-from longstride.own_files.marker import kind_of, require_claimable
+from longstride.own_files.marker import claim_folder, kind_of, mark_folder, require_claimable
 from longstride.own_files.removal import remove_marked, remove_own_files, require_removable
+from longstride.text import Say
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.lock import RunLock
 from longstride.training.run_directory.read_json import object_in
@@ -39,6 +40,38 @@ def require_run_directory(directory: Path) -> None:
         UserError: it holds something else.
     """
     require_claimable(directory, "run", is_unmarked_run(RunDirectory(directory)))
+
+
+def open_directory(
+    directory: RunDirectory, resume: bool, inputs: Sequence[str], on_error: ExitStack, say: Say
+) -> RunLock:
+    """Take and lock a run directory, which a new run must find free; return its lock.
+
+    Args:
+        directory: of the run.
+        resume: whether it continues a run there.
+        inputs: files that the run reads.
+        on_error: gets what gives the directory up again.
+        say: takes a line about a missing lock.
+
+    Raises:
+        UserError: it holds something else or another run, it is in use, or the run would write over an input.
+    """
+    if not resume:
+        directory.require_free()
+    is_earlier = is_unmarked_run(directory)
+    claim = claim_folder(directory.path, "run", is_earlier)
+    on_error.callback(claim.abandon)  # which removes the directory if it is new
+    if not resume:
+        require_no_input(directory, inputs)
+    lock = RunLock(directory.path)
+    on_error.callback(lock.release, abandon=True)
+    mark_folder(directory.path, "run")  # again, with the lock: another run may have given the folder up
+    if not resume:
+        directory.require_free()  # another run may have ended there since
+    if lock.note:
+        say(lock.note)
+    return lock
 
 
 def remove_run(directory: Path) -> None:

@@ -45,8 +45,8 @@ class Tracking:
     After a failure nothing more is sent; ``failure`` is its error.
     """
 
-    def __init__(self, open_service: OpenService, target: str, file: str, say: Say) -> None:
-        self._open, self._target, self._file, self._say = open_service, target, file, say
+    def __init__(self, name: str, open_service: OpenService, target: str, say: Say) -> None:
+        self._name, self._open, self._target, self._say = name, open_service, target, say
         self._thread = ThreadPoolExecutor(1, "tracking")
         self.failure: TrackingError | None = None
 
@@ -56,7 +56,8 @@ class Tracking:
         Raises:
             UserError: the service's package is not installed, or the service refuses the run.
         """
-        self._directory, file = directory, directory / self._file
+        self._paths = RunDirectory(directory)
+        file = self._paths.tracking(self._name)
         known = _read(file)
         self._service = self._open(directory, settings, known.get(self._target, {}).get("run", ""))
         self._before = self._service.iteration
@@ -68,7 +69,7 @@ class Tracking:
 
     def on_end(self) -> None:
         """Send the report, the pictures and the evaluation, and say what was sent."""
-        paths = RunDirectory(self._directory)
+        paths = self._paths
         for path in filter(Path.is_file, (paths.report, paths.learning_curve, paths.evaluation)):
             self._thread.submit(self._attempt, self._service.send_file, path)
         closing = self._thread.submit(self._attempt, self._close)
