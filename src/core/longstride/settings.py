@@ -86,8 +86,7 @@ def train_command(settings: Settings, directory: Path, file: Path | None, proces
     The settings are those before presets changed them; the file is what the user named, None without one. Several
     processes of a host are started by torchrun.
     """
-    flags = settings.flags()
-    words = flags_of({"run_directory": str(directory), **flags})
+    words = flags_of({"run_directory": str(directory), **settings.flags()})
     named = ["--hyperparameters", str(file)] if file else []
     return f"{this_command(processes)} --mode train {shell_command([*words, *named])}"
 

@@ -170,8 +170,7 @@ class ActorCritic(nn.Module):
 
     def _forward(self, part: str, x: Tensor, tensors: Mapping[str, Tensor] | None, memory: Memory | None) -> Tensor:
         """Return the outputs of a network."""
-        layers = self.layers(part, tensors)
-        hidden, _ = self._hidden(part, x, layers[:-1], memory)
+        hidden, _ = self._hidden(part, x, self.layers(part, tensors)[:-1], memory)
         return self._head(part, hidden, tensors)
 
     def _head(self, part: str, x: Tensor, tensors: Mapping[str, Tensor] | None) -> Tensor:

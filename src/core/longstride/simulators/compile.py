@@ -35,7 +35,7 @@ class _Apart:
     """The functions of a simulator, each compiled apart at its first use."""
 
     def __init__(self, simulator: Simulator) -> None:
-        self._arguments, self._functions = _arguments(simulator), compile_functions(simulator)
+        self._functions, self._arguments = compile_functions(simulator), _arguments(simulator)
 
     def __getattr__(self, name: str) -> Function:
         function = compiled_apart(getattr(self._functions, name), self._arguments[name])

@@ -139,8 +139,7 @@ def load_simulator(name: str, options: Mapping[str, Any] | None = None, say: Say
         if ":" in name.removeprefix(PREFIX):
             search_working_folder_last()
         return LoadedSimulator(registered(name.removeprefix(PREFIX), given), source)
-    maker = _maker(built_in or name)
-    simulator = _make(name, maker, given, say)
+    simulator = _make(name, _maker(built_in or name), given, say)
     return LoadedSimulator(simulator, simulator.hooks.source(simulator) or source)
 
 

@@ -145,8 +145,7 @@ def _values(spec: PolicySpec, steps: int) -> Costs:
         states = torch.zeros(sizes.units, spec.critic_state_size, device=sizes.device)
         memory = Memory(states, torch.zeros(len(observations), 1, dtype=torch.bool, device=sizes.device))
     with OperationCounter({sizes.units: 1.0 / sizes.steps}, half=True) as counter, torch.no_grad():
-        normalised = model.normalise(observations)
-        model.values(normalised, memory=memory)
+        model.values(model.normalise(observations), memory=memory)
     return Costs(total(counter.operations), _peaks(counter.alive))
 
 

@@ -131,12 +131,12 @@ def fidelity_report(log: EventLog, simulator: ProcessSimulator, *, episodes: int
 
 def _verdict(log: EventLog, scenario: Scenario, played: _Episodes, figures: Fidelity) -> list[str]:
     """Return sentences about the shares of the cycle time, and about activities that differ."""
+    cycle = figures.mean_cycle_time.simulated * scenario.hour
+    sentences = verdict(logged_shares(log), played.shares, scenario, cycle)
     number = np.array([scenario.activities.index(name) for name in log.activities])
     logged = hours_by_activity(Events(log.case, number[log.activity], log.start, log.end), len(scenario.activities))
     mean = figures.mean_cycle_time.logged
     differing = differing_activities(logged, played.by_activity, scenario.activities, mean)
-    cycle = figures.mean_cycle_time.simulated * scenario.hour
-    sentences = verdict(logged_shares(log), played.shares, scenario, cycle)
     return [*sentences, *filter(None, [differing])]
 
 
