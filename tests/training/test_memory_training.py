@@ -73,13 +73,13 @@ def test_every_update_finds_the_probabilities_of_its_rollout(run):
 
 def test_it_is_replayed_to_the_same_hash(run, capsys):
     for iteration in (1, 4):
-        flags = ["--mode", "replay", "--run-directory", str(run), "--iteration", str(iteration)]
+        flags = ["--mode", "replay", "--run-directory", str(run), "--iteration", str(iteration), "--trust-simulator"]
         assert main(flags) == 0
         assert f"Iteration {iteration}: the same 140 steps as in the run" in capsys.readouterr().out
 
 
 def test_it_is_evaluated(run, tmp_path):
-    flags = ["--mode", "evaluate", "--checkpoint", str(run), "--run-directory", str(tmp_path)]
+    flags = ["--mode", "evaluate", "--checkpoint", str(run), "--run-directory", str(tmp_path), "--trust-simulator"]
     assert main([*flags, "--evaluation-episodes", "3", "--policy", "order_up"]) == 0
     policies = json.loads((tmp_path / "evaluation.json").read_text())["policies"]
     assert {"trained", "trained_sampled", "order_up"} <= policies.keys()
