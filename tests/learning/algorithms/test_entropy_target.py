@@ -42,6 +42,7 @@ def test_the_most_possible_entropy_counts_the_allowed_values_of_each_choice():
 def test_real_valued_actions_have_no_target():
     spec = mlp_spec((3, 4, 2), space=Box((-1.0, -1.0), (1.0, 1.0)))
     target = EntropyTarget(0.5, spec.action_space.choices)
+    assert weight(target, 0.0) == 0.03
     target.learn(1.4, [allocate(spec, 8, np.zeros)], 0.0)
     assert target.share is None
     assert target.can_move
@@ -62,18 +63,18 @@ def test_the_weight_rises_below_the_target_and_falls_above_it():
 
 def test_the_target_ends_at_half_of_the_run_and_0_is_none():
     assert [EntropyTarget(0.6).at(share) for share in (0.0, 0.25, 0.5, 1.0)] == pytest.approx([0.6, 0.3, 0.0, 0.0])
-    assert weight(EntropyTarget(0.0, weight=1.0), 0.0) == 0.03
+    assert weight(EntropyTarget(0.0, (2,), weight=1.0), 0.0) == 0.03
 
 
 def test_after_the_target_the_weight_falls_evenly_to_the_scheduled_one():
     """A bonus that ends at once lets the policy collapse within a few iterations."""
-    weights = [weight(EntropyTarget(0.6, weight=0.8), share) for share in (0.4, 0.5, 0.75, 0.9, 0.99, 1.0)]
+    weights = [weight(EntropyTarget(0.6, (2,), weight=0.8), share) for share in (0.4, 0.5, 0.75, 0.9, 0.99, 1.0)]
     assert weights == pytest.approx([0.8, 0.8, 0.4, 0.16, 0.03, 0.03])
 
 
 def test_a_loss_without_the_bonus_is_left_alone():
     coefficients = Coefficients(1.0, Own(0.3))
-    assert EntropyTarget(0.5).held(coefficients, 0.0) is coefficients
+    assert EntropyTarget(0.5, (2,)).held(coefficients, 0.0) is coefficients
 
 
 def test_a_policy_with_hardly_any_entropy_is_fixed():

@@ -60,7 +60,7 @@ class EntropyTarget:
         The loss of a program's algorithm may have no such bonus.
         """
         scheduled = getattr(coefficients.loss, "entropy_coefficient", None)
-        if scheduled is None or self.start == 0.0:
+        if scheduled is None or self.start == 0.0 or not self.choices:
             return coefficients
         weight = max(scheduled, self.weight * min((1.0 - share_done) / (1.0 - _UNTIL), 1.0))
         return coefficients._replace(loss=coefficients.loss._replace(entropy_coefficient=weight))
