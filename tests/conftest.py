@@ -20,7 +20,7 @@ os.environ.setdefault(  # kernels of this working tree, apart from the user's ow
     "LONGSTRIDE_KERNEL_CACHE", str(Path(__file__).resolve().parents[1] / ".pytest_cache" / "kernels")
 )
 
-if "LONGSTRIDE_STATE" not in os.environ:  # the simulators that tests train on: none is known when a session begins
+if "LONGSTRIDE_STATE" not in os.environ:  # of fixtures that several files share; a file has its own, see below
     os.environ["LONGSTRIDE_STATE"] = tempfile.mkdtemp(prefix="longstride_tests_")  # workers have that of the session
     atexit.register(shutil.rmtree, os.environ["LONGSTRIDE_STATE"], ignore_errors=True)
 
@@ -28,6 +28,14 @@ os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")  # thousa
 
 # Numba makes objects by the million. They are walked once, at the end of a file, and not after each kernel.
 gc.set_threshold(2_000_000, 20, 100)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_state(tmp_path_factory):
+    """Let each file begin without known simulators, so that no test passes only because another one ran before."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LONGSTRIDE_STATE", str(tmp_path_factory.mktemp("state")))
+        yield
 
 
 def _compile_in_units():
