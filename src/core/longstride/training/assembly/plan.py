@@ -46,8 +46,7 @@ def plan_run(setup: Setup, machine: Machine) -> Plan:
     Raises:
         UserError: settings contradict each other or the machine.
     """
-    settings = plan_settings(setup)
-    return make_plan(machine, settings)
+    return make_plan(machine, plan_settings(setup))
 
 
 class RankPlan(NamedTuple):
@@ -120,7 +119,6 @@ def _agreed(plan: Plan, ranks: Ranks) -> Plan:
 
 def plan_settings(setup: Setup) -> PlanSettings:
     """Return what a plan depends on beside the machine."""
-    collection = collection_work(setup)
     config, spec, size = setup.config, setup.spec, setup.size
     losses = setup.schedule.start.loss, setup.schedule.end.loss
     whole = estimate_memory(spec, False, size.samples, 1, 1, size.instances)
@@ -149,7 +147,7 @@ def plan_settings(setup: Setup) -> PlanSettings:
         step_launches=ByPrecision(lambda half: step_launches(spec, half)),
         rollout=setup.size.memory,
         collect_on=config.collect_on,
-        collection=collection,
+        collection=collection_work(setup),
     )
 
 
@@ -195,9 +193,8 @@ def require_memory(setup: Setup, plan: Plan, machine: Machine, ranks: int = 1) -
     Raises:
         UserError: it does not; the sentence names a size that does.
     """
-    update = _update_on_host(setup, plan)
     try:
-        require_room(setup.size.memory, machine, plan.device == "cuda", update)
+        require_room(setup.size.memory, machine, plan.device == "cuda", _update_on_host(setup, plan))
     except UserError as error:
         flags = flags_that_fit(setup, machine, ranks)
         raise UserError(f"{error} It fits with {flags}." if flags else str(error)) from None

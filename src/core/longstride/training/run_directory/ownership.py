@@ -59,8 +59,7 @@ def open_directory(
     """
     if not resume:
         directory.require_free()
-    is_earlier = is_unmarked_run(directory)
-    claim = claim_folder(directory.path, "run", is_earlier)
+    claim = claim_folder(directory.path, "run", is_unmarked_run(directory))
     on_error.callback(claim.abandon)  # which removes the directory if it is new
     if not resume:
         require_no_input(directory, inputs)
