@@ -82,7 +82,7 @@ def test_it_is_replayed_to_the_same_hash(run, capsys):
 
 
 def test_it_is_evaluated(run, tmp_path):
-    flags = ["--mode", "evaluate", "--checkpoint", str(run), "--run-directory", str(tmp_path)]
+    flags = ["--mode", "evaluate", "--checkpoint", str(run), "--run-directory", str(tmp_path), "--trust-simulator"]
     assert main([*flags, "--evaluation-episodes", "3", "--policy", "order_up"]) == 0
     policies = json.loads((tmp_path / "evaluation.json").read_text())["policies"]
     assert {"trained", "trained_sampled", "order_up"} <= policies.keys()
