@@ -1,4 +1,4 @@
-"""Limits that keep the house easy to read: sizes of functions, constructors and folders, and no circles of files."""
+"""Limits that keep the house easy to read: sizes of files, functions, constructors and folders, and no circles of files."""
 
 import ast
 from itertools import pairwise
@@ -6,7 +6,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "core"
 FILES = sorted(path for path in SOURCE.rglob("*.py") if "egg-info" not in str(path))
-LONGEST_FUNCTION, MOST_PARAMETERS, MOST_FILES = 60, 7, 14
+LONGEST_FILE, LONGEST_FUNCTION, MOST_PARAMETERS, MOST_FILES = 300, 60, 7, 14
 
 
 def module_of(path):
@@ -86,3 +86,8 @@ def test_a_circle_is_found():
     assert circle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
     way = circle({"a": {"b"}, "b": {"a"}})
     assert list(pairwise(way)) == [("a", "b"), ("b", "a")]
+
+
+def test_no_file_is_too_long():
+    lines = {module_of(path): len(path.read_text().splitlines()) for path in FILES}
+    assert {name: count for name, count in lines.items() if count > LONGEST_FILE} == {}

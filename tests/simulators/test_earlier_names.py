@@ -8,8 +8,8 @@ pytest.importorskip("pydantic")
 
 from longstride.cli import main
 from longstride.errors import UserError
-from longstride.simulators.earlier_names import present_name
 from longstride.simulators.loading import load_simulator
+from longstride.simulators.makers import present_name
 from longstride.training.run_directory.checkpoint import load_run, seal, unseal
 
 SMALL = ["--simulator", "cartpole", "--num-envs", "2", "--rollout-steps", "64"]

@@ -1,30 +1,24 @@
 """From the names in a Config or a checkpoint to a simulator."""
 
-import importlib
-import importlib.util
 import inspect
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from longstride.errors import UserError, one_line, reason, suggestion
+from longstride.errors import UserError, one_line, suggestion
 from longstride.import_path import search_working_folder_last
-from longstride.simulators.earlier_names import hint_of, present_name
 from longstride.simulators.gym.adapter import PREFIX, is_gymnasiums_own, registered
 from longstride.simulators.gym.objects import (
     OBJECT,
     from_environment,
     is_environment,
-    is_environment_class,
     made_by,
     source_of_maker,
 )
 from longstride.simulators.hooks import OBJECTIVE, parse_objective
 from longstride.simulators.instances import require_parameters, source_of
+from longstride.simulators.makers import maker_of, present_name
 from longstride.simulators.simulator import Simulator
 from longstride.simulators.source_files import recorded_source, source_change
 from longstride.simulators.validate import require_complete
@@ -139,7 +133,7 @@ def load_simulator(name: str, options: Mapping[str, Any] | None = None, say: Say
         if ":" in name.removeprefix(PREFIX):
             search_working_folder_last()
         return LoadedSimulator(registered(name.removeprefix(PREFIX), given), source)
-    simulator = _make(name, _maker(built_in or name), given, say)
+    simulator = _make(name, maker_of(built_in or name, BUILT_IN), given, say)
     return LoadedSimulator(simulator, simulator.hooks.source(simulator) or source)
 
 
@@ -193,7 +187,7 @@ def from_source(source: dict[str, Any], changes: Mapping[str, Any] | None = None
             "again; pass it: longstride.evaluate(run, environment), longstride.train(environment, ..., resume=True)."
         )
     if name in _FROM_SOURCE:
-        simulator = _maker(_FROM_SOURCE[name])(source, dict(changes or {}))
+        simulator = maker_of(_FROM_SOURCE[name], BUILT_IN)(source, dict(changes or {}))
         return LoadedSimulator(simulator, simulator.hooks.source(simulator) or source)
     loaded = load_simulator(name, {**options, **(changes or {})})
     if not changes:
@@ -258,53 +252,3 @@ def _require_options(name: str, parameters: Mapping[str, inspect.Parameter], opt
         if option not in known:
             names = f" (there are {', '.join(known)})" if known else "; it takes none"
             raise UserError(f"{name} has no option {option}{names}{suggestion(option, known)}")
-
-
-def _maker(name: str) -> Callable[..., Any]:
-    """Import ``module:NAME`` or ``file.py:NAME``, a class of simulators or a function that returns one."""
-    module_name, _, own_name = name.rpartition(":")
-    if not module_name or not own_name:
-        ending = suggestion(name.lower(), BUILT_IN, f"built in are {', '.join(BUILT_IN)}")
-        raise UserError(f"SIMULATOR {name!r} is neither built in nor module:Class nor file.py:Class{ending}")
-    module = _module_from_file(Path(module_name)) if module_name.endswith(".py") else _module(module_name)
-    maker = getattr(module, own_name, None)
-    if maker is None:
-        raise UserError(f"{module_name} has no {own_name}{suggestion(own_name, dir(module))}")
-    is_class = is_environment_class(maker) or (isinstance(maker, type) and issubclass(maker, Simulator))
-    if is_class or inspect.isfunction(maker):
-        made: Callable[..., Any] = maker
-        return made
-    raise UserError(
-        f"{name} is neither a class of longstride.Simulator or gymnasium.Env nor a function that returns one of them."
-    )
-
-
-def _module(name: str) -> ModuleType:
-    if not name.startswith("longstride."):  # of our own nothing lies there, and an optional package may be missing
-        search_working_folder_last()
-    try:
-        return importlib.import_module(name)
-    except Exception as error:
-        sentence = f"Cannot import the simulator's module {name}: {type(error).__name__}: {reason(error)}."
-        raise UserError(sentence + hint_of(error)) from error
-
-
-def _module_from_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise UserError(f"There is no simulator file {path}.")
-    name = f"simulator_file_{path.stem}"  # a name of its own: shop.py must not replace an installed module shop
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None  # a .py file always has both
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    if (folder := str(path.resolve().parent)) not in sys.path:
-        sys.path.append(folder)  # what lies beside the file can be imported, as where Python runs it; the last to win
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        hint = hint_of(error)
-        if "relative import" in str(error):
-            hint = f" A file of a package is named as PACKAGE.{path.stem}:CLASS, from the folder above."
-        sentence = f"Cannot run the simulator file {path}: {type(error).__name__}: {reason(error)}."
-        raise UserError(sentence + hint) from error
-    return module

@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from longstride.errors import UserError, one_line
 from longstride.escaping import json_line
 from longstride.own_files.opening import make_own_folder
-from longstride.simulators.earlier_names import present_name
+from longstride.simulators.makers import present_name
 from longstride.text import Say
 from longstride.training.run_directory.directory import (
     RunDirectory,
