@@ -1,4 +1,4 @@
-"""Limits that keep the house easy to read: sizes of files, functions, constructors and folders, and no circles of files."""
+"""Limits that keep the house easy to read: sizes of files, functions, constructors and folders; no circle of files."""
 
 import ast
 from itertools import pairwise
