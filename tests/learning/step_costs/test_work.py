@@ -1,5 +1,6 @@
 """The work of a step and of an update against what is counted while a real step runs."""
 
+import numpy as np
 import pytest
 import torch
 from helpers.counted_work import CountedWork
@@ -64,6 +65,14 @@ def test_kernels_read_what_was_there_and_write_what_stays():
     costs = total(counter.operations)
     assert costs.launches == 2 + 1
     assert costs.sums.traffic == (4 * (4 + 1) + 4 * 2, 4 * 4)
+
+
+def test_a_storage_at_the_address_of_a_freed_one_is_counted():
+    """NumPy's arrays come in without an operation, and allocators reuse their addresses at once."""
+    counter = OperationCounter({101: 1.0}, half=False)
+    with counter:
+        results = [torch.from_numpy(np.ones(64)) + 1.0 for _ in range(50)]
+    assert max(counter.alive).fixed == 8 * 64 * len(results)
 
 
 @pytest.mark.parametrize("parts", [1, 4])

@@ -167,27 +167,30 @@ class OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return Amount(number / size * rows, 0)
         return Amount(0.0, number)
 
-    def _number(self, x: Tensor) -> int:
-        """Return the number of a tensor's storage."""
-        key = x.untyped_storage()._cdata
+    def _number(self, x: Tensor, held: Amount | None = None) -> int:
+        """Return the number of a tensor's storage, until it is freed: a new one may get its address.
+
+        The bytes that are ``held`` for the storage are then subtracted.
+        """
+        storage = x.untyped_storage()
+        key = storage._cdata
         if key not in self._numbers:
             self._numbers[key] = next(self._next)
+            weakref.finalize(storage, self._release, key, held or Amount())
         return self._numbers[key]
 
     def _hold(self, x: Tensor) -> None:
         """Count a storage, if it is new, as long as it lives."""
         storage = x.untyped_storage()
-        key = storage._cdata
-        if key in self._numbers:
+        if storage._cdata in self._numbers:
             return
-        self._number(x)
         size = self._amount(storage.nbytes())
+        self._number(x, size)
         self._now = self._now.plus(size)
         self.alive.add(self._now)
-        weakref.finalize(storage, self._release, key, size)
 
     def _release(self, key: int, size: Amount) -> None:
-        self._numbers.pop(key, None)
+        del self._numbers[key]
         self._now = self._now.plus(size, -1)
 
 
