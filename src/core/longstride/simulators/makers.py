@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,7 +30,7 @@ def present_name(name: str) -> str:
     return name
 
 
-def hint_of(error: Exception) -> str:
+def _hint_of(error: Exception) -> str:
     """Return a sentence, with a space before it, about an import of a missing module; nothing for another error."""
     name = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
     if name.split(".")[0] == "core":
@@ -42,7 +42,7 @@ def hint_of(error: Exception) -> str:
     return f" Install what {name} belongs to, or correct the name." if name else ""
 
 
-def maker_of(name: str, built_in: Iterable[str]) -> Callable[..., Any]:
+def maker_of(name: str, built_in: Collection[str]) -> Callable[..., Any]:
     """Import ``module:NAME`` or ``file.py:NAME``, a class of simulators or a function that returns one.
 
     Raises:
@@ -72,7 +72,7 @@ def _module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except Exception as error:
         sentence = f"Cannot import the simulator's module {name}: {type(error).__name__}: {reason(error)}."
-        raise UserError(sentence + hint_of(error)) from error
+        raise UserError(sentence + _hint_of(error)) from error
 
 
 def _module_from_file(path: Path) -> ModuleType:
@@ -88,7 +88,7 @@ def _module_from_file(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        hint = hint_of(error)
+        hint = _hint_of(error)
         if "relative import" in str(error):
             hint = f" A file of a package is named as PACKAGE.{path.stem}:CLASS, from the folder above."
         sentence = f"Cannot run the simulator file {path}: {type(error).__name__}: {reason(error)}."
