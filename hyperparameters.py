@@ -253,8 +253,9 @@ LEARNING_RATE_SCHEDULE = "linear"
 # noise. With DISCOUNT_PER = "time" it is the time of that many decisions, as measured before the first iteration.
 HORIZON = 500.0
 
-# Begin with a tenth of HORIZON, and reach all of it halfway through the run. Near consequences are then learned first.
-# It applies if rollouts grow, GAMMA is 0, episodes exceed ten times HORIZON, and none is terminated.
+# Begin with a tenth of HORIZON, and reach all of it halfway through the run, or after a fifth if values hold together
+# for so long. Near consequences are then learned first. It applies if rollouts grow, GAMMA is 0, episodes exceed ten
+# times HORIZON, and none is terminated.
 GROW_HORIZON = True
 
 # Discount factor, instead of HORIZON. Float 0 .. 1; 0 means exp(-1 / HORIZON) per decision.

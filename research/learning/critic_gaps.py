@@ -36,6 +36,9 @@ COST = np.tensordot(N_MODEL.holding_cost, JOBS, 1)
 INTERVAL = 0.31
 """Mean time between two events."""
 
+NEAR, FAR = (20, 5), (110, 20)
+"""Jobs of each class in a state that is common and in one that is rare."""
+
 
 class Trained(NamedTuple):
     """A policy and its critic on the grid."""
@@ -116,7 +119,9 @@ def compared(trained: Trained) -> str:
         f"gaps have a deviation of {spread:.1f}; "
         f"correlation of values {correlation(trained.values, exact, weights):.3f}, of gaps "
         f"{correlation(own, true, weights):.2f}; wrong sign in {(weights * wrong).sum():.0%} of visits, by size of gap "
-        f"{(stakes * wrong).sum():.0%}; there the policy takes the worse action in {(stakes * worse).sum():.0%}"
+        f"{(stakes * wrong).sum():.0%}; there the policy takes the worse action in {(stakes * worse).sum():.0%}; "
+        f"of the exact value the critic has {trained.values[NEAR] / exact[NEAR]:.0%} at {NEAR} jobs, "
+        f"{trained.values[FAR] / exact[FAR]:.0%} at {FAR}"
     )
 
 

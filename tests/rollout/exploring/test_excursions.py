@@ -21,6 +21,14 @@ def new_collector(threads=1, explorers=4, first=0, instances=INSTANCES, of=0):
     return FixedLengthCollector(simulator, actor_spec(simulator, sizes, "relu"), plan)
 
 
+def test_the_reach_of_a_collector_is_the_share_of_an_episode_that_is_played():
+    collector = new_collector()
+    assert collector.reach == 0.1
+    collector.exploring._reach.now = 150
+    assert collector.reach == 0.15
+    assert new_collector(explorers=0).reach == 1.0
+
+
 def played(collector, weights, rounds):
     """Return a copy of the trajectories, outcomes and kinds of starts of some rollouts."""
     found = []

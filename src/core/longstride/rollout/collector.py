@@ -118,6 +118,11 @@ class Collector(Protocol):
         A collector whose plan has all instances does so itself, after each collection.
         """
 
+    @property
+    def reach(self) -> float:
+        """Share of their whole length after which episodes are given up now."""
+        return self.exploring.reach
+
     def resize(self, steps: int) -> None:
         """Collect so many steps from each instance from now on, at most those of the plan; episodes stay whole."""
 

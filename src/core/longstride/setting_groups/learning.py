@@ -48,8 +48,9 @@ class Learning(BaseModel):
     iteration."""
 
     grow_horizon: bool = True
-    """Begin with a tenth of HORIZON, and reach all of it halfway through the run. Near consequences are then learned
-    first. It applies if rollouts grow, GAMMA is 0, episodes exceed ten times HORIZON, and none is terminated."""
+    """Begin with a tenth of HORIZON, and reach all of it halfway through the run, or after a fifth if values
+    hold together for so long. Near consequences are then learned first. It applies if rollouts grow, GAMMA is 0,
+    episodes exceed ten times HORIZON, and none is terminated."""
 
     gamma: float = Field(default=0.0, ge=0, le=1)
     """Discount factor, instead of HORIZON. Float 0 .. 1; 0 means exp(-1 / HORIZON) per decision."""

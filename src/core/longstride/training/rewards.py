@@ -8,6 +8,7 @@ import numpy as np
 from longstride.learning.advantages import discount_of, step_discounts
 from longstride.learning.algorithms.interface import RolloutBatch
 from longstride.learning.batch.rare_rewards import RareRewards
+from longstride.learning.batch.value_memory import ValueMemory
 from longstride.learning.distributed.ranks import Ranks, flattened
 from longstride.learning.distributed.shares import Share
 from longstride.learning.normalization import RewardScale, rescale_values
@@ -22,8 +23,9 @@ from longstride.training.settings import TrainingSettings
 _PREFIX = "rewards."
 """Begin of the names of the scale's arrays in a checkpoint."""
 
-_SHORTER, _GROWN = 10.0, 0.5
-"""How much shorter the horizon is at first, where it grows, and the share of the run after which it is whole."""
+_SHORTER, _SOONEST, _LATEST = 10.0, 0.2, 0.5
+"""How much shorter the horizon is at first, where it grows, the share of the run after which it may be whole if values
+hold together for so long, and the share after which it is whole in any case."""
 
 
 class RewardPipeline:
@@ -43,7 +45,7 @@ class RewardPipeline:
         self.gamma = self.discount = settings.gamma
         self._learned: dict[str, float] = {}  # figures of what the simulator's hook changed after the last rollout
         self._grows = settings.grow_horizon and settings.growth is not None and self.gamma == 0.0
-        self._rare = RareRewards()
+        self._rare, self._memory = RareRewards(), ValueMemory()
 
     @property
     def is_ready(self) -> bool:
@@ -62,17 +64,18 @@ class RewardPipeline:
             self.interval = self.interval or elapsed or 1.0
             self.gamma = self.gamma or discount_of(self._settings.horizon * elapsed / self.interval)
 
-    def batch(self, collected: Collected, iteration: int, share_done: float) -> RolloutBatch:
+    def batch(self, collected: Collected, iteration: int, share_done: float, reach: float) -> RolloutBatch:
         """Return what the update of an iteration, counted from 1, learns from; values are rescaled with the rewards.
 
-        The horizon may depend on the share of the run that was done before, as long as no episode is terminated.
+        As long as no episode is terminated, the horizon may depend on the share of the run that was done before, on the
+        ``reach`` of the collector and on how long values hold together.
 
         Raises:
             SimulatorError: a reward, or the time between two, is not finite.
         """
         settings, trajectories = self._settings, collected.trajectories
         grows = self._grows and not collected.whole.terminated
-        self.discount = growing_discount(self.gamma, share_done) if grows else self.gamma
+        self.discount = self._grown(trajectories, share_done, reach) if grows else self.gamma
         discounts, value_lambdas = (
             [step_discounts(per, t.elapsed, self.interval, settings.discount_per) for t in trajectories]
             for per in (self.discount, settings.value_lambda)
@@ -86,6 +89,13 @@ class RewardPipeline:
         with naming_the_hook(self._simulator, "learn"):
             self._learned = self._simulator.hooks.learn(self._simulator, records)
         return RolloutBatch(scaled, discounts, value_lambdas)
+
+    def _grown(self, trajectories: Sequence[Trajectory], share_done: float, reach: float) -> float:
+        """Return the discount of a horizon that grows and never shrinks, with what a rollout says of values."""
+        if not self._model.spec.has_memory:
+            self._memory.learn(self._model, trajectories, self._ranks)
+        seen = min(reach, self._memory.steps / self._settings.horizon)
+        return min(max(growing_discount(self.gamma, share_done, seen), self.discount), self.gamma)
 
     @property
     def _means_of_rare(self) -> bool:
@@ -111,7 +121,8 @@ class RewardPipeline:
 
     def figures(self) -> dict[str, float]:
         """Return what the record of an iteration says of its rewards."""
-        return {"gamma": self.discount, **self._learned}
+        memory = {"value_memory": self._memory.steps} if self._memory.steps else {}
+        return {"gamma": self.discount, **memory, **self._learned}
 
     def arrays(self, carried: np.ndarray) -> dict[str, np.ndarray]:
         """Return the arrays of a checkpoint by name, with float64[instances] sums carried by the instances of all."""
@@ -121,7 +132,8 @@ class RewardPipeline:
     def metadata(self) -> dict[str, Any]:
         """Return the JSON values of a checkpoint."""
         weighs = self._simulator.hooks.state(self._simulator)
-        return {"gamma": self.gamma, "interval": self.interval, **({"weighs": weighs} if weighs else {})}
+        own = {"gamma": self.gamma, "interval": self.interval, "discount": self.discount}
+        return own | {"value_memory": self._memory.state_dict(), **({"weighs": weighs} if weighs else {})}
 
     def restore(
         self, arrays: dict[str, np.ndarray], carried: np.ndarray, metadata: dict[str, Any], episodes_continue: bool
@@ -131,14 +143,20 @@ class RewardPipeline:
         self.scale.restore(own | {"carried": carried} if own else {}, episodes_continue)
         self._rare.restore(own)
         self._simulator.hooks.restore(self._simulator, metadata.get("weighs", {}))
+        self._memory.load_state_dict(metadata.get("value_memory", [0.0, 0.0]))
         self.interval = self.interval or metadata.get("interval", 1.0)
         discounted = "average_reward" not in metadata  # earlier versions could maximise the mean reward
         self.gamma = self._settings.gamma or (metadata.get("gamma", 0.0) if discounted else 0.0)
+        self.discount = metadata.get("discount", self.discount) if discounted else self.discount
 
 
-def growing_discount(gamma: float, share_done: float) -> float:
-    """Return the discount after a share of a run whose horizon grows to that of ``gamma``, by equal factors."""
-    return float(gamma**_SHORTER ** max(1.0 - share_done / _GROWN, 0.0))
+def growing_discount(gamma: float, share_done: float, seen: float) -> float:
+    """Return the discount after a share of a run whose horizon grows to that of ``gamma``, by equal factors.
+
+    Up to the share of the horizon that is ``seen`` it grows faster.
+    """
+    late, soon = (_SHORTER ** max(1.0 - share_done / grown, 0.0) for grown in (_LATEST, _SOONEST))
+    return float(gamma ** min(late, max(soon, 1.0 / seen if seen else late)))
 
 
 def carried_of(arrays: dict[str, np.ndarray], instances: int) -> np.ndarray:

@@ -205,7 +205,7 @@ class Trainer:
     def _update(self, collected: Collected, coefficients: Coefficients, share_done: float) -> UpdateReport:
         """Improve the policy by a rollout."""
         with report_update_errors(self.updater, self.iteration, self.checkpoints.begun, self.settings):
-            batch = self.rewards.batch(collected, self.iteration + 1, share_done)
+            batch = self.rewards.batch(collected, self.iteration + 1, share_done, self.collector.reach)
             report = self.updater.update(batch, coefficients, stream(self.settings.seed, "update", self.iteration))
         self.utilization.sampler.phase(None)
         self.budget.leave_out(report.execution_seconds)

@@ -53,6 +53,10 @@ class Exploring(Protocol):
         """Steps after which episodes are given up between two rollouts."""
 
     @property
+    def reach(self) -> float:
+        """The same as a share of the whole length of an episode."""
+
+    @property
     def runs_away(self) -> bool:
         """Whether the episodes that play on beyond that have to be given up, too."""
 
@@ -87,7 +91,7 @@ class Exploring(Protocol):
 class NoExploring:
     """All instances begin naturally."""
 
-    runs_away = False
+    runs_away, reach = False, 1.0
 
     def __init__(self, restart_after: int, state_dtype: np.dtype) -> None:
         self._oldest, self._dtype = restart_after, state_dtype
@@ -151,6 +155,11 @@ class Exploration:
     def oldest(self) -> int:
         """Steps after which episodes are given up between two rollouts."""
         return self._reach.now
+
+    @property
+    def reach(self) -> float:
+        """The same as a share of the whole length of an episode."""
+        return self._reach.now / self._reach.whole
 
     @property
     def runs_away(self) -> bool:
