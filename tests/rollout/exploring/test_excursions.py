@@ -7,11 +7,11 @@ from helpers.toy_runs import HIDDEN, SEED, actor_weights, toy_model
 from oracles.toy_simulators import Shop
 
 from longstride.rollout.collector import CollectorState, RolloutPlan
-from longstride.rollout.exploring.exploration import EXCURSION
+from longstride.rollout.exploring.exploration import LONG, SHORT
 from longstride.rollout.fixed_length_collector import FixedLengthCollector
 
-STEPS, INSTANCES, ROUNDS = 52, 4, 4
-EXPLORER = 1
+STEPS, INSTANCES, ROUNDS = 78, 8, 4
+EXPLORERS = {1: LONG, 5: SHORT}  # and the most steps of their excursions
 
 
 def new_collector(threads=1, explorers=4, first=0, instances=INSTANCES, of=0):
@@ -60,25 +60,28 @@ def rollouts(weights):
 
 
 def test_one_of_four_instances_makes_excursions_once_something_is_archived(rollouts):
-    assert [[natural for *_, natural in round_] for round_ in rollouts] == [[True] * 4] + [
-        [True, False, True, True]
-    ] * 3
+    later = [i not in EXPLORERS for i in range(INSTANCES)]
+    assert [[natural for *_, natural in round_] for round_ in rollouts] == [[True] * INSTANCES] + [later] * 3
 
 
-def test_excursions_end_by_a_cut_and_count_as_no_episode(rollouts):
+@pytest.mark.parametrize(("explorer", "most"), EXPLORERS.items())
+def test_excursions_end_by_a_cut_and_count_as_no_episode(rollouts, explorer, most):
+    lengths = []
     for round_ in rollouts[1:]:
-        trajectory, finished, _ = round_[EXPLORER]
+        trajectory, finished, _ = round_[explorer]
         ends = np.flatnonzero(trajectory.truncated | trajectory.terminated)
-        assert np.diff(np.r_[-1, ends]).max() <= EXCURSION
+        lengths += np.diff(np.r_[-1, ends]).tolist()
         assert trajectory.truncated[-1] | trajectory.terminated[-1]
         assert finished == []
         assert len(trajectory.cut_observations) == trajectory.truncated[:-1].sum()
+    assert max(lengths) <= most
+    assert (max(lengths) > SHORT) is (most == LONG), "most long ones end earlier, as the shop goes broke"
 
 
 def test_the_other_instances_play_as_without_excursions(rollouts, weights):
     plain = played(new_collector(explorers=0), weights, ROUNDS)
     for mine, others in zip(rollouts, plain, strict=True):
-        for i in (0, 2, 3):
+        for i in set(range(INSTANCES)) - set(EXPLORERS):
             assert all(np.array_equal(a, b) for a, b in zip(mine[i][0], others[i][0], strict=True))
 
 
@@ -95,7 +98,7 @@ def test_a_checkpoint_continues_to_the_bit(rollouts, weights):
 
 
 def test_two_processes_that_share_what_they_find_play_the_same(rollouts, weights):
-    halves = [new_collector(first=first, instances=2, of=INSTANCES) for first in (0, 2)]
+    halves = [new_collector(first=first, instances=4, of=INSTANCES) for first in (0, 4)]
     found = []
     for _ in range(ROUNDS):
         rollouts_of_halves, shared = [played(half, weights, 1)[0] for half in halves], [half.part for half in halves]

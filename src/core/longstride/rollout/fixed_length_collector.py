@@ -27,7 +27,7 @@ from longstride.rollout.collector import (
     restarts,
     snapshot_of,
 )
-from longstride.rollout.exploring.exploration import EXCURSION, Part, Played, exploring_of
+from longstride.rollout.exploring.exploration import Part, Played, exploring_of
 from longstride.rollout.fault_locator import ReplayedInstance, generator_in, record_of
 from longstride.rollout.fill_rollout import fill
 from longstride.rollout.loop_arrays import LoopArrays, new_loop_arrays, with_more_capacity
@@ -219,7 +219,8 @@ class Instance:
         """Continue the episode to its end or to the last row, an excursion to its last step; return the row after."""
         if not self.explores:
             return self._collect(actor_params, begin)
-        whole, stop = self._arrays, min(begin + EXCURSION, self.trajectory.steps)
+        most = self._collector.exploring.steps(self.index)
+        whole, stop = self._arrays, min(begin + most, self.trajectory.steps)
         self._arrays = self._with_rows(self.trajectory.shortened(stop))
         row = self._collect(actor_params, begin)
         self._arrays = whole

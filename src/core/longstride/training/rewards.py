@@ -75,7 +75,8 @@ class RewardPipeline:
         """
         settings, trajectories = self._settings, collected.trajectories
         grows = self._grows and not collected.whole.terminated
-        self.discount = self._grown(trajectories, share_done, reach) if grows else self.gamma
+        natural = [each.trajectory for each in collected.instances if each.is_natural]
+        self.discount = self._grown(natural, share_done, reach) if grows else self.gamma
         discounts, value_lambdas = (
             [step_discounts(per, t.elapsed, self.interval, settings.discount_per) for t in trajectories]
             for per in (self.discount, settings.value_lambda)
@@ -90,10 +91,10 @@ class RewardPipeline:
             self._learned = self._simulator.hooks.learn(self._simulator, records)
         return RolloutBatch(scaled, discounts, value_lambdas)
 
-    def _grown(self, trajectories: Sequence[Trajectory], share_done: float, reach: float) -> float:
-        """Return the discount of a horizon that grows and never shrinks, with what a rollout says of values."""
+    def _grown(self, natural: Sequence[Trajectory], share_done: float, reach: float) -> float:
+        """Return the discount of a horizon that grows and never shrinks, with what natural trajectories say of it."""
         if not self._model.spec.has_memory:
-            self._memory.learn(self._model, trajectories, self._ranks)
+            self._memory.learn(self._model, natural, self._ranks)
         seen = min(reach, self._memory.steps / self._settings.horizon)
         return min(max(growing_discount(self.gamma, share_done, seen), self.discount), self.gamma)
 

@@ -39,9 +39,9 @@ class ValueMemory:
         return self._weight / self._rate if self._rate > 0.0 else 0.0
 
     def learn(self, model: ActorCritic, trajectories: Sequence[Trajectory], ranks: Ranks) -> None:
-        """Include a rollout of all ranks: those of its trajectories that one episode fills, and no excursion."""
-        natural = [t for t in trajectories if t.steps >= _PARTS and not (t.terminated | t.truncated)[:-1].any()]
-        found = flattened(ranks.gather([(t.steps // _PARTS, _values(model, t)) for t in natural]))
+        """Include a rollout of all ranks: those of its natural trajectories that one episode fills."""
+        filled = [t for t in trajectories if t.steps >= _PARTS and not (t.terminated | t.truncated)[:-1].any()]
+        found = flattened(ranks.gather([(t.steps // _PARTS, _values(model, t)) for t in filled]))
         apart = max((apart for apart, _ in found), default=0)
         values = np.array([values for each, values in found if each == apart])
         if len(values) < _FEWEST:

@@ -12,9 +12,10 @@ from longstride.rollout.exploring.reach import Reach
 from longstride.rollout.trajectory import Trajectory
 from longstride.seeding import stream
 
-EXCURSION = 8
-"""Steps from an archived state on until another one is drawn. Short ones look at what many states are worth; in long
-ones the policy soon is where it always is."""
+SHORT, LONG = 8, 64
+"""Steps from an archived state on until another one is drawn, by turns of the instances that explore. Short ones look
+at what many states are worth; in long ones the policy soon is where it always is. But a critic learns from long ones
+what a rare state costs in the end: after short ones its targets build on its own values of states that are as rare."""
 
 _PREFIX = "rollout.exploring."
 
@@ -63,6 +64,9 @@ class Exploring(Protocol):
     def explores(self, index: int) -> bool:
         """Return whether an instance makes excursions from archived states in this rollout."""
 
+    def steps(self, index: int) -> int:
+        """Return the most steps of an excursion of an instance."""
+
     def finds(self, states: np.ndarray) -> Finds:
         """Return the places for what instances of ``state_dtype``[S] find."""
 
@@ -104,6 +108,10 @@ class NoExploring:
     def explores(self, index: int) -> bool:
         """Return False."""
         return False
+
+    def steps(self, index: int) -> int:
+        """Return 0."""
+        return 0
 
     def finds(self, states: np.ndarray) -> Finds:
         """Return no places."""
@@ -169,6 +177,10 @@ class Exploration:
     def explores(self, index: int) -> bool:
         """Return whether an instance makes excursions: every n-th does once something is archived."""
         return index % self._every == 1 and len(self._archive) > 0
+
+    def steps(self, index: int) -> int:
+        """Return the most steps of an excursion of an instance: the first one that explores makes long ones."""
+        return SHORT if index // self._every % 2 else LONG
 
     def finds(self, states: np.ndarray) -> Finds:
         """Return the places for what instances of ``state_dtype``[S] find."""
