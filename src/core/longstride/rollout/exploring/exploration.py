@@ -13,12 +13,9 @@ from longstride.rollout.trajectory import Trajectory
 from longstride.seeding import stream
 
 SHORT, LONG = 8, 64
-"""Steps from an archived state on until another one is drawn. Short ones look at what many states are worth; in long
-ones the policy soon is where it always is. But a critic learns from long ones what a rare state costs in the end: after
-short ones its targets build on its own values of states that are as rare."""
-
-_ONE_IN = 4
-"""Of so many instances that explore one makes long excursions."""
+"""Steps from an archived state on until another one is drawn, by turns of the instances that explore. Short ones look
+at what many states are worth; in long ones the policy soon is where it always is. But a critic learns from long ones
+what a rare state costs in the end: after short ones its targets build on its own values of states that are as rare."""
 
 _PREFIX = "rollout.exploring."
 
@@ -183,7 +180,7 @@ class Exploration:
 
     def steps(self, index: int) -> int:
         """Return the most steps of an excursion of an instance: the first one that explores makes long ones."""
-        return SHORT if index // self._every % _ONE_IN else LONG
+        return SHORT if index // self._every % 2 else LONG
 
     def finds(self, states: np.ndarray) -> Finds:
         """Return the places for what instances of ``state_dtype``[S] find."""
