@@ -275,6 +275,9 @@ VALUE_LAMBDA = 0.95
 # PPO's clip range. Float > 0, <= 1. Lower: smaller, safer policy steps.
 PPO_CLIP_PARAM = 0.2
 
+# Schedule of the clip range. "linear" lets it fall to zero over the run, "constant" keeps it.
+CLIP_RANGE_SCHEDULE = "constant"
+
 # Passes over the samples of an iteration; TARGET_KL may end them early. Integer 1 .. 100. More: learns more from the
 # same samples, moves further from the policy that collected them, and takes proportionally longer.
 NUM_EPOCHS = 3
@@ -288,9 +291,10 @@ ENTROPY_SCHEDULE = "linear"
 # Final weight of the entropy bonus with "linear". Float 0 .. 1.
 ENTROPY_COEFFICIENT_FINAL = 0.0
 
-# Initial target for the entropy of the policy, as a share of its maximum. Below the target, the weight of the bonus
-# rises. The target falls to 0 over the first half of the run, and then the weight falls, too. Float 0 .. 1; 0 for none.
-# Higher: the policy explores for longer. Real-valued actions have no target.
+# Initial target for the entropy of a choice of two values, as a share of its maximum; with more values, the others are
+# tried as often together. Below the target, the weight of the bonus rises. The target falls to 0 over the first half of
+# the run, and then the weight falls, too. Float 0 .. 1; 0 for none. Higher: the policy explores for longer. Real-valued
+# actions have no target.
 ENTROPY_TARGET = 0.5
 
 # Share of the environment instances that repeatedly begin from rarely visited states, rounded to one over a whole

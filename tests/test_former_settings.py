@@ -18,7 +18,6 @@ from longstride.training.assembly.run_settings import settings_of_a_run
 OTHER = {
     "group_method": "branch",
     "rollout_wire": "actions",
-    "clip_range_schedule": "linear",
     "value_clip_range": 0.2,
     "average_reward": True,
 }

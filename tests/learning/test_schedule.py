@@ -44,6 +44,7 @@ def test_by_default_learning_rates_and_entropy_fall_to_zero():
     ("values", "expected"),
     [
         ({"learning_rate_schedule": "constant"}, (1.0, 0.2, 0.0)),
+        ({"clip_range_schedule": "linear"}, (0.75, 0.15, 0.0)),
         ({"entropy_coefficient": 0.1, "entropy_coefficient_final": 0.02}, (0.75, 0.2, 0.1)),
         (
             {"entropy_coefficient": 0.1, "entropy_coefficient_final": 0.02, "entropy_schedule": "linear"},

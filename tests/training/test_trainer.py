@@ -353,6 +353,7 @@ def test_what_a_run_directory_holds(uninterrupted):
 ROLLOUTS = {"rollout_steps": 25, "num_envs": 3, "training_episodes": 4, "update_threads": 1}
 EVERY_SCHEDULE = {
     "normalise_rewards": True,
+    "clip_range_schedule": "linear",
     "entropy_schedule": "linear",
     "entropy_coefficient": 0.1,
     "entropy_coefficient_final": 0.02,

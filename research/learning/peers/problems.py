@@ -149,11 +149,10 @@ def longstride_settings(settings: Settings, budget: int) -> dict[str, Any]:
     """Translate settings into Longstride's names.
 
     The value loss counts half of the squared error there, so its weight is twice the zoo's; both networks learn at one
-    rate, with the usual epsilon of Adam. The clip range stays at its start where the zoo's falls. For one setting the
-    zoo has no name, the lambda of the critic's targets.
+    rate, with the usual epsilon of Adam. For one setting the zoo has no name, the lambda of the critic's targets.
     """
     learning_rate, falls = rate(settings["learning_rate"])
-    clip_range, _ = rate(settings["clip_range"])
+    clip_range, clip_falls = rate(settings["clip_range"])
     return {
         "training_episodes": math.ceil(budget / (settings["n_envs"] * settings["n_steps"])),
         "num_envs": settings["n_envs"],
@@ -173,6 +172,7 @@ def longstride_settings(settings: Settings, budget: int) -> dict[str, Any]:
         "gae_lambda": settings["gae_lambda"],
         "value_lambda": 0.98,
         "ppo_clip_param": clip_range,
+        "clip_range_schedule": "linear" if clip_falls else "constant",
         "num_epochs": settings["n_epochs"],
         "target_kl": 0.0,
         "entropy_coefficient": settings["ent_coef"],

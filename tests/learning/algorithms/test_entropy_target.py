@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from helpers.specs import mlp_spec
 
-from longstride.learning.algorithms.entropy_target import EntropyTarget, allowed_entropy
+from longstride.learning.algorithms.entropy_target import EntropyTarget, binary_entropy, often_of, possible_entropy
 from longstride.learning.algorithms.ppo import PpoCoefficients
 from longstride.learning.schedule import Coefficients
 from longstride.rollout.trajectory import allocate
@@ -34,9 +34,30 @@ def test_the_most_possible_entropy_counts_the_allowed_values_of_each_choice():
     masks = np.zeros((17, 5), bool)
     masks[:, :2], masks[:, 2:] = True, [True, True, False]
     masks[8, 1] = False
-    total, count = allowed_entropy([trajectory(masks, (2, 3))], (2, 3))
-    assert count == 3  # rows 0, 8, 16
-    assert total == pytest.approx(3 * math.log(2) + 2 * math.log(2))
+    possible = possible_entropy([trajectory(masks, (2, 3))], (2, 3))
+    assert possible.steps == 3  # rows 0, 8, 16
+    assert possible.most == pytest.approx(3 * math.log(2) + 2 * math.log(2))
+    assert (possible.free, possible.others) == (5, 0.0)  # in row 8 the first choice has one value
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 1.0])
+def test_the_probability_of_the_other_value_has_that_share_of_the_entropy_of_two(share):
+    often = often_of(share)
+    assert 0.0 <= often <= 0.5
+    assert binary_entropy(often) == pytest.approx(share * math.log(2.0), abs=1e-9)
+
+
+@pytest.mark.parametrize("values", [2, 3, 9, 62])
+def test_the_target_is_met_by_a_policy_that_takes_others_as_often_whatever_their_number(values):
+    """The entropy is that of the whole distribution, by its definition."""
+    often, masks = often_of(0.5), np.ones((16, 2 * values), bool)
+    one = [1.0 - often] + [often / (values - 1)] * (values - 1)
+    both = -2.0 * sum(p * math.log(p) for p in one)
+    target = EntropyTarget(0.5, (values, values))
+    target.learn(both, [trajectory(masks, (values, values))], 0.0)
+    assert target.share == pytest.approx(target.target)
+    assert target.weight == pytest.approx(0.3)
+    assert target.figures() == {"entropy_share": target.share, "entropy_target": target.target}
 
 
 def test_real_valued_actions_have_no_target():

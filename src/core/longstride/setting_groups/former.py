@@ -18,7 +18,6 @@ REMOVED = {
     "branch_length": Removed((), "GRPO plays no branches"),
     "branch_interval": Removed((), "GRPO plays no branches"),
     "rollout_wire": Removed(("auto", "rows"), "hosts send whole rows"),
-    "clip_range_schedule": Removed(("constant",), "the clip range is constant"),
     "value_clip_range": Removed((0,), "the value loss is not clipped"),
     "average_reward": Removed((False,), "a discounted sum of rewards is maximised"),
 }

@@ -70,6 +70,9 @@ class Learning(BaseModel):
     ppo_clip_param: float = Field(default=0.2, gt=0, le=1)
     """PPO's clip range. Float > 0, <= 1. Lower: smaller, safer policy steps."""
 
+    clip_range_schedule: Literal["linear", "constant"] = "constant"
+    """Schedule of the clip range. "linear" lets it fall to zero over the run, "constant" keeps it."""
+
     num_epochs: int = Field(default=3, ge=1, le=100)
     """Passes over the samples of an iteration; TARGET_KL may end them early. Integer 1 .. 100. More: learns more from
     the same samples, moves further from the policy that collected them, and takes proportionally longer."""
@@ -84,9 +87,10 @@ class Learning(BaseModel):
     """Final weight of the entropy bonus with "linear". Float 0 .. 1."""
 
     entropy_target: float = Field(default=0.5, ge=0, le=1)
-    """Initial target for the entropy of the policy, as a share of its maximum. Below the target, the weight of the
-    bonus rises. The target falls to 0 over the first half of the run, and then the weight falls, too. Float 0 .. 1; 0
-    for none. Higher: the policy explores for longer. Real-valued actions have no target."""
+    """Initial target for the entropy of a choice of two values, as a share of its maximum; with more values, the others
+    are tried as often together. Below the target, the weight of the bonus rises. The target falls to 0 over the first
+    half of the run, and then the weight falls, too. Float 0 .. 1; 0 for none. Higher: the policy explores for longer.
+    Real-valued actions have no target."""
 
     exploring_starts: float = Field(default=0.25, ge=0, le=0.5)
     """Share of the environment instances that repeatedly begin from rarely visited states, rounded to one over a whole

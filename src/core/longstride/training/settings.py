@@ -30,7 +30,7 @@ class TrainingSettings:
     value_lambda: float  # lambda of the critic's targets
     discount_per: str  # "time" or "decision"
     schedule: Schedule  # schedule of learning rates, clip ranges and entropy coefficient
-    entropy_target: float  # share of the most possible entropy that is held at the start of a run; 0 for none
+    entropy_target: float  # share of the most possible entropy of two values that is held at the start; 0 for none
     normalise_observations: bool  # whether running statistics of the observations are learned
     normalise_rewards: bool  # whether rewards are divided by the spread of the discounted return
     directory: Path  # run directory, for messages

@@ -136,7 +136,7 @@ class Trainer:
             progress.say(line)
         record = iteration_record(self.iteration, collected, report, coefficients, self.ranks)
         record |= {"units": dict(self.simulator.metric_units)} | self.rewards.figures()
-        record |= self.length.figures() | health._asdict() | self.entropy.figures(share_done)
+        record |= self.length.figures() | health._asdict() | self.entropy.figures()
         return record | self.collector.figures() | {"statistics_seconds": time.perf_counter() - begin}
 
     @property

@@ -1,14 +1,17 @@
 """A target under the entropy of a policy that falls over a run, held by a dual variable.
 
 As in soft actor-critic (Haarnoja et al., "Soft actor-critic algorithms and applications", arXiv 1812.05905, section 5),
-the weight of the entropy bonus rises while the entropy is below its target and falls while it is above. The target is a
-share of the most that is possible: the mean over the steps of the logarithm of the number of allowed actions.
+the weight of the entropy bonus rises while the entropy is below its target and falls while it is above.
+
+The target is the entropy of a policy that takes other values than its favourite one with some probability, all of them
+equally often. This probability is the same for any number of allowed values. It is named by its entropy for two of
+them, as a share of the most possible. The same share for nine values would ask for others more than twice as often.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,8 +33,24 @@ _FIRST, _LEAST, _MOST = 0.3, 1e-3, 10.0
 _FIXED = 0.02
 """Share of the most possible entropy below which a policy is as good as fixed."""
 
+_HALVINGS = 50
+"""Halvings of an interval in which a probability is looked for."""
+
 _STRIDE = 8
 """Of so many steps one is looked at for the number of allowed actions."""
+
+
+class Possible(NamedTuple):
+    """What allowed actions say of the entropies that are possible, as sums over some steps."""
+
+    most: float  # of the largest entropies, in nats
+    free: int  # of the choices that have more than one allowed value
+    others: float  # of the logarithms of the numbers of values besides one, over these choices
+    steps: int  # number of the steps
+
+    def entropy(self, often: float) -> float:
+        """Return the sum of the entropies where each free choice takes another value than its favourite so often."""
+        return self.free * binary_entropy(often) + self.others * often
 
 
 @dataclass
@@ -39,19 +58,21 @@ class EntropyTarget:
     """The target of a run's entropy, and the weight of the bonus that holds it.
 
     Attributes:
-        start: share of the most possible entropy that the target begins with; 0 for no target.
+        start: target of a choice of two values at first, as a share of its most possible entropy; 0 for no target.
         choices: numbers of values of each choice of an action; real-valued actions have none.
         weight: weight of the entropy bonus now.
         share: entropy of the last update's policy as a share of the most possible; None where that is not known.
+        target: target of that update, as a share of the same.
     """
 
     start: float
     choices: Sequence[int] = ()
     weight: float = _FIRST
     share: float | None = None
+    target: float = 0.0
 
     def at(self, share_done: float) -> float:
-        """Return the target after a share of the run."""
+        """Return the target of a choice of two values after a share of the run."""
         return self.start * max(1.0 - share_done / _UNTIL, 0.0)
 
     def held(self, coefficients: Coefficients, share_done: float) -> Coefficients:
@@ -73,11 +94,12 @@ class EntropyTarget:
         ranks: Ranks = ALONE,
     ) -> None:
         """Take note of an update's mean entropy, in nats, and of this rank's part of its rollout."""
-        total, count = np.array(ranks.gather(allowed_entropy(trajectories, self.choices))).sum(axis=0).tolist()
-        self.share = entropy * count / total if entropy is not None and total > 0.0 else None
-        target = self.at(share_done)
-        if self.share is not None and target > 0.0:
-            missing = target - self.share
+        possible = Possible(*np.array(ranks.gather(possible_entropy(trajectories, self.choices))).sum(axis=0).tolist())
+        known = entropy is not None and possible.most > 0.0
+        self.share = entropy * possible.steps / possible.most if entropy is not None and known else None
+        self.target = possible.entropy(often_of(self.at(share_done))) / possible.most if known else 0.0
+        if self.share is not None and self.target > 0.0:
+            missing = self.target - self.share
             factor = min(math.exp((_RISE if missing > 0.0 else _FALL) * missing), _MOST_AT_ONCE)
             self.weight = min(max(self.weight * factor, _LEAST), _MOST)
         elif self.share is None:
@@ -93,9 +115,9 @@ class EntropyTarget:
         """Share of the most possible entropy that is left, 0 .. 1; 1 where it is not known."""
         return 1.0 if self.share is None else self.share
 
-    def figures(self, share_done: float) -> dict[str, float | None]:
+    def figures(self) -> dict[str, float | None]:
         """Return what metrics.jsonl holds of it after an iteration."""
-        return {"entropy_share": self.share, "entropy_target": self.at(share_done)}
+        return {"entropy_share": self.share, "entropy_target": self.target}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the JSON values that a checkpoint keeps."""
@@ -106,12 +128,26 @@ class EntropyTarget:
         self.weight, self.share = state.get("weight", self.weight), state.get("share")
 
 
-def allowed_entropy(trajectories: Sequence[Trajectory], choices: Sequence[int]) -> tuple[float, int]:
-    """Return the sum over some steps of the most possible entropy in nats, and their number.
+def binary_entropy(probability: float) -> float:
+    """Return the entropy in nats of a choice of two values, one of which has this probability."""
+    return -sum(p * math.log(p) for p in (probability, 1.0 - probability) if p > 0.0)
 
-    Choices are the numbers of values of each choice of an action; real-valued actions have none, and a sum of 0.
+
+def often_of(share: float) -> float:
+    """Return the probability, 0 .. 0.5, of the other one of two values with this share of their most possible entropy."""
+    low, high = 0.0, 0.5
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if binary_entropy(middle) < share * math.log(2.0) else (low, middle)
+    return low
+
+
+def possible_entropy(trajectories: Sequence[Trajectory], choices: Sequence[int]) -> Possible:
+    """Return what the allowed actions of some steps say of possible entropies.
+
+    Choices are the numbers of values of each choice of an action; real-valued actions have none, and sums of 0.
     """
-    total, count = 0.0, 0
+    most, free, others, steps = 0.0, 0, 0.0, 0
     for trajectory in trajectories:
         rows = slice(None, None, _STRIDE)
         if trajectory.has_lists:
@@ -119,6 +155,9 @@ def allowed_entropy(trajectories: Sequence[Trajectory], choices: Sequence[int]) 
         else:
             ends = np.cumsum(choices, dtype=np.int64)[:-1]
             sizes = [part.sum(axis=1) for part in np.split(trajectory.masks[rows], ends, axis=1)]
-        total += sum(float(np.log(np.maximum(size, 1)).sum()) for size in sizes)
-        count += len(trajectory.rewards[rows])
-    return total, count
+        for size in sizes:
+            most += float(np.log(np.maximum(size, 1)).sum())
+            free += int((size > 1).sum())
+            others += float(np.log(np.maximum(size - 1, 1)).sum())
+        steps += len(trajectory.rewards[rows])
+    return Possible(most, free, others, steps)
