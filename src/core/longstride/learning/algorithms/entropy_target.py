@@ -134,7 +134,7 @@ def binary_entropy(probability: float) -> float:
 
 
 def often_of(share: float) -> float:
-    """Return the probability, 0 .. 0.5, of the other one of two values with this share of their most possible entropy."""
+    """Return the probability of the rarer of two values, 0 .. 0.5, whose entropy is this share of the most possible."""
     low, high = 0.0, 0.5
     for _ in range(_HALVINGS):
         middle = (low + high) / 2.0
