@@ -41,7 +41,7 @@ from longstride.policies.compiled.products import tanh
 from longstride.policies.families.families import FAMILIES
 from longstride.policies.families.mlp.family import MLP
 from longstride.policies.networks import ActorCritic, initialise
-from longstride.policies.parameter_layout import OBSERVATION_CLIP
+from longstride.policies.parameter_layout import USUAL_LIMIT
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.episode_loop import build_policy_chooser
 from longstride.simulators.observe import Observed
@@ -51,7 +51,7 @@ from longstride.simulators.spaces import Discrete
 SIZES = (32, 128, 128, 128, 8)
 STREAMS = (1, 2, 4, 8, 16, 32)
 _OBSERVATIONS = 1024
-_CLIP = np.float32(OBSERVATION_CLIP)
+_CLIP = np.float32(USUAL_LIMIT)
 _PASSES = 4096
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from longstride.policies.distributions import log_prob, masked_log_softmax
 from longstride.policies.make_spec import spec_for
 from longstride.policies.networks import ActorCritic
-from longstride.policies.parameter_layout import FEATURE_WEIGHTS, OBSERVATION_CLIP
+from longstride.policies.parameter_layout import FEATURE_WEIGHTS
 from longstride.rollout.trajectory import Trajectory, allocate
 from longstride.seeding import stream
 from longstride.simulators.simulator import Simulator, compile_functions, new_state
@@ -88,7 +88,8 @@ def onnx_model(model: ActorCritic) -> Any:
     from onnx import TensorProto, helper, numpy_helper
 
     weights: dict[str, np.ndarray] = {name: t.detach().numpy() for name, t in model.tensors.items()}
-    weights |= {"low": np.float32(-OBSERVATION_CLIP), "high": np.float32(OBSERVATION_CLIP)}
+    limit = np.float32(model.spec.observation_limit)
+    weights |= {"low": -limit, "high": limit}
     nodes, seen = _normalisation(), "normalised"
     layers = len(model.layers("actor"))
     for i in range(layers):

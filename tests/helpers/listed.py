@@ -18,7 +18,8 @@ from longstride.simulators.spaces import Discrete
 
 
 def pointer_spec(observations=5, figures=4, actor=(16, 16), activation="relu", actions=9) -> PolicySpec:
-    return PolicySpec(observations, Discrete(actions), actor, (24,), activation, POINTER, figures)
+    sizes = observations, Discrete(actions), actor, (24,)
+    return PolicySpec(*sizes, activation, POINTER, figures, observation_limit=2.5)
 
 
 def pointer_model(spec: PolicySpec, seed: int = 0) -> ActorCritic:

@@ -20,7 +20,8 @@ def memory_spec(
     features: int = 0,
 ) -> PolicySpec:
     """Return a spec; one choice of five by default."""
-    return PolicySpec(observations, space or Discrete(5), actor, critic, activation, MINGRU, features)
+    sizes = observations, space or Discrete(5), actor, critic
+    return PolicySpec(*sizes, activation, MINGRU, features, observation_limit=2.5)
 
 
 def memory_model(spec: PolicySpec, seed: int = 0) -> ActorCritic:

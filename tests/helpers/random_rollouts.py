@@ -1,5 +1,7 @@
 """Samples of no simulator: random numbers for every action space, around the policy that is to learn from them."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from helpers.specs import mlp_spec
@@ -21,7 +23,8 @@ def random_model(space: str, activation: str = "tanh", features: int = 0, seed: 
     """Return a model none of whose parameters is trivial, nor is its normalisation."""
     outputs = SPACES[space].outputs
     sizes = (OBSERVATIONS, 16, 24, outputs), (OBSERVATIONS, 20, 1)
-    model = ActorCritic(mlp_spec(*sizes, activation, space=SPACES[space], action_features=features))
+    spec = mlp_spec(*sizes, activation, space=SPACES[space], action_features=features)
+    model = ActorCritic(replace(spec, observation_limit=2.5))
     generator = torch.Generator().manual_seed(seed)
     initialise(model, "orthogonal", generator)
     with torch.no_grad():

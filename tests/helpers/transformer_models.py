@@ -21,7 +21,7 @@ def transformer_spec(
     """Return a spec with widths of actor and critic; by default it sees 5 observations and has one choice of five."""
     actor, critic = ((width,) * layers for width in widths)
     kind = activation, TRANSFORMER, features
-    return PolicySpec(observations, space or Discrete(5), actor, critic, *kind, *attention)
+    return PolicySpec(observations, space or Discrete(5), actor, critic, *kind, *attention, observation_limit=2.5)
 
 
 def transformer_for(simulator: Simulator, seed: int = 0, **sizes) -> ActorCritic:

@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 
 from longstride.policies.networks import ActorCritic
-from longstride.policies.parameter_layout import OBSERVATION_CLIP
 
 
 class Played(NamedTuple):
@@ -44,12 +43,13 @@ class SlowNetwork:
     def __init__(self, model: ActorCritic, part: str) -> None:
         self._layers = [tuple(t.detach().double().numpy() for t in pair) for pair in model.layers(part)]
         self._mean, self._scale = (model.tensors[f"observation_{name}"].double().numpy() for name in ("mean", "scale"))
+        self._limit = model.spec.observation_limit
         self._activate = {"tanh": np.tanh, "relu": lambda x: np.maximum(x, 0.0)}[model.spec.activation]
         self.state_size = model.spec.state_size if part == "actor" else model.spec.critic_state_size
 
     def step(self, observation, state):
         """Return outputs and the state after a step, float64[outputs] and float64[S]."""
-        x = np.clip((observation - self._mean) * self._scale, -OBSERVATION_CLIP, OBSERVATION_CLIP)
+        x = np.clip((observation - self._mean) * self._scale, -self._limit, self._limit)
         (weight, bias), *remembering, (last, last_bias) = self._layers
         x, after = self._activate(x @ weight + bias), []
         for (weight, bias), part in zip(remembering, np.split(state, len(remembering)), strict=True):

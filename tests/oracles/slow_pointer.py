@@ -17,7 +17,8 @@ class SlowPointer:
         return np.tanh(x) if self.spec.activation == "tanh" else np.maximum(x, 0.0)
 
     def scaled(self, x, name):
-        return np.clip((x - self.tensors[f"{name}_mean"]) * self.tensors[f"{name}_scale"], -10.0, 10.0)
+        limit = self.spec.observation_limit if name == "observation" else 10.0
+        return np.clip((x - self.tensors[f"{name}_mean"]) * self.tensors[f"{name}_scale"], -limit, limit)
 
     def encoding(self, observation):
         x = self.scaled(np.asarray(observation, np.float64), "observation")

@@ -8,7 +8,6 @@ import numpy as np
 
 from longstride.policies.families.transformer.norm import NORM_EPSILON
 from longstride.policies.networks import ActorCritic
-from longstride.policies.parameter_layout import OBSERVATION_CLIP
 
 
 def norm(x):
@@ -33,6 +32,7 @@ class SlowTransformer:
     def __init__(self, model: ActorCritic, part: str) -> None:
         self._layers, self._part = [_as_numpy(pair) for pair in model.layers(part)], part
         self._mean, self._scale = (model.tensors[f"observation_{name}"].double().numpy() for name in ("mean", "scale"))
+        self._limit = model.spec.observation_limit
         self._activate = {"tanh": np.tanh, "relu": lambda x: np.maximum(x, 0.0)}[model.spec.activation]
         self._window, self._heads = model.spec.context_length, model.spec.attention_heads
         self.begin()
@@ -47,7 +47,7 @@ class SlowTransformer:
 
     def step(self, observation):
         """Return the outputs after an observation, float64[outputs]."""
-        x = np.clip((observation - self._mean) * self._scale, -OBSERVATION_CLIP, OBSERVATION_CLIP)
+        x = np.clip((observation - self._mean) * self._scale, -self._limit, self._limit)
         (weight, bias), *blocks, (last, last_bias) = self._layers
         x = x @ weight + bias
         for number, seen in enumerate(self._seen):

@@ -1,6 +1,7 @@
 """The flat layout, its views, initial weights."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -146,6 +147,8 @@ def test_action_features_are_weighed_by_weights_that_all_actions_share():
 def test_normalisation_starts_as_identity_and_clips():
     model = ActorCritic(mlp_spec((3, 2), (3, 1), "relu"))
     assert model.normalise(torch.tensor([[1.0, -50.0, 50.0]])).tolist() == [[1.0, -10.0, 10.0]]
+    model.spec = replace(model.spec, observation_limit=4.5)
+    assert model.normalise(torch.tensor([[1.0, -50.0, 50.0]])).tolist() == [[1.0, -4.5, 4.5]]
 
 
 def test_heads_stay_in_float32_where_hidden_layers_are_in_half_precision():

@@ -2,6 +2,7 @@
 
 import ctypes
 import mmap
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -77,16 +78,18 @@ def test_aligned_weights_are_the_same_and_their_matrices_begin_with_cache_lines(
         assert [row.ctypes.data % 64 for row in workspace(mlp_spec(sizes), 3).reshape(6, -1)] == [0] * 6
 
 
-def test_observations_are_shifted_scaled_and_clipped():
-    """One output = sum of the normalised inputs: (3 - 1) * 2 = 4, (100 - 0) * 1 clipped to 10, -1000 clipped to -10."""
+@pytest.mark.parametrize("limit", [10.0, 4.5])
+def test_observations_are_shifted_scaled_and_clipped(limit):
+    """One output = sum of the normalised inputs: (3 - 1) * 2 = 4, and 100 and -1000, which are clipped."""
     model = ActorCritic(mlp_spec((3, 2), (3, 1), "relu"))
     with torch.no_grad():
         model.tensors["observation_mean"].copy_(torch.tensor([1.0, 0.0, 0.0]))
         model.tensors["observation_scale"].copy_(torch.tensor([2.0, 1.0, 1.0]))
         model.layers("actor")[0][0].copy_(torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
     observation = np.array([3.0, 100.0, -1000.0], np.float32)
-    logits = compiled_forward((3, 2), "relu")(model.flat.numpy(), observation, NO_STATE, workspace(mlp_spec((3, 2))))
-    assert logits.tolist() == [14.0, -10.0]
+    spec = replace(mlp_spec((3, 2)), observation_limit=limit)
+    logits = build_forward(spec)(model.flat.numpy(), observation, NO_STATE, workspace(spec))
+    assert logits.tolist() == [4.0 + limit, -limit]
 
 
 @pytest.mark.parametrize("n_outputs", [1, 2, 3, 5, 7, 16, 62, 100, 127, 128, 131, 300])

@@ -17,6 +17,7 @@ from longstride.rollout.trajectory import trajectory_bytes
 from longstride.simulators.loading import load_simulator
 from longstride.training.assembly import components
 from longstride.training.assembly.plan import plan_settings
+from longstride.training.assembly.sizes import policy_spec
 
 
 def rollout_size(simulator, **values):
@@ -30,6 +31,12 @@ def test_rollouts_grow_from_8192_steps_to_the_usual_size():
     assert size.counted == pytest.approx(62_000, rel=0.01)  # steps of an episode
     assert size.in_words == "8,192 to 372,000 steps an iteration, depending on the gradient noise"
     assert rollout_size(Shop()).counted == 50_000  # its episodes are short
+
+
+def test_only_normalised_observations_have_the_narrow_limit():
+    """A simulator that scales its observations may write any number."""
+    limits = [policy_spec(Config(normalise_observations=on), Bandit()).observation_limit for on in (True, False)]
+    assert limits == [4.0, 10.0]
 
 
 def test_episodes_are_given_up_after_ten_horizons_where_rollouts_grow():

@@ -25,8 +25,8 @@ from longstride.policies.parameter_layout import (
     FEATURE_WEIGHTS,
     MIX,
     MIX_BIAS,
-    OBSERVATION_CLIP,
     SCORE,
+    USUAL_LIMIT,
 )
 
 _HEAD_GAIN = 0.01
@@ -50,7 +50,7 @@ def scores(
 ) -> Tensor:
     """Return float32[A], the scores of actions, for float32[B, D] encodings of the observations; in float32."""
     described = (actions.descriptions - tensors[ACTION_MEAN]) * tensors[ACTION_SCALE]
-    described = described.clamp(-OBSERVATION_CLIP, OBSERVATION_CLIP)
+    described = described.clamp(-USUAL_LIMIT, USUAL_LIMIT)
     hidden = activation(torch.addmm(encodings.index_select(0, actions.rows), described, tensors[DESCRIBE]))
     hidden = activation(torch.addmm(tensors[MIX_BIAS], hidden, tensors[MIX]))
     return torch.mv(hidden, tensors[SCORE]) + torch.mv(actions.descriptions, tensors[FEATURE_WEIGHTS])

@@ -13,7 +13,7 @@ from longstride.policies.distributions import distribution_of
 from longstride.policies.families.torch_families import TORCH_FAMILIES
 from longstride.policies.families.torch_family import FirstLayer, HiddenInputs
 from longstride.policies.memory import Memory, Steps, no_memory
-from longstride.policies.parameter_layout import ACTION_SCALE, FEATURE_WEIGHTS, LOG_STD, OBSERVATION_CLIP
+from longstride.policies.parameter_layout import ACTION_SCALE, FEATURE_WEIGHTS, LOG_STD
 from longstride.policies.spec import PolicySpec
 
 
@@ -91,14 +91,14 @@ class ActorCritic(nn.Module):
         """Return float32[B, O] observations shifted, scaled and clipped; see :meth:`logits` for the tensors."""
         held = self.tensors if tensors is None else tensors
         shifted = (observations - held["observation_mean"]) * held["observation_scale"]
-        return shifted.clamp(-OBSERVATION_CLIP, OBSERVATION_CLIP)
+        return shifted.clamp(-self.spec.observation_limit, self.spec.observation_limit)
 
     @torch.no_grad()
     def normalise_on_card(self, observations: Tensor) -> None:
         """Normalise observations that have gone up to a GPU, where they lie: no step does it again."""
         if self.on_card:
             observations.sub_(self.tensors["observation_mean"]).mul_(self.tensors["observation_scale"])
-            observations.clamp_(-OBSERVATION_CLIP, OBSERVATION_CLIP)
+            observations.clamp_(-self.spec.observation_limit, self.spec.observation_limit)
 
     def normalised(self, observations: Tensor) -> Tensor:
         """Return float32[B, O], a rollout's observations as :meth:`logits` reads them; on a GPU they are so already."""

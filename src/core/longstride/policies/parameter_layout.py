@@ -29,8 +29,9 @@ DESCRIBE, MIX, MIX_BIAS, SCORE = "actor.describe", "actor.mix", "actor.mix_bias"
 ACTION_MEAN, ACTION_SCALE = "action_mean", "action_scale"
 """Names of mean and 1 / standard deviation of the descriptions of actions, float32[figures]."""
 
-OBSERVATION_CLIP = 10.0
-"""Normalised observations are clipped to +- this many standard deviations, as Stable-Baselines3 does."""
+USUAL_LIMIT = 10.0
+"""Descriptions of actions are clipped to +- this many standard deviations. So are observations whose spec does not say
+otherwise: those of version 0.2, and those that are not normalised."""
 
 
 @dataclass(frozen=True)

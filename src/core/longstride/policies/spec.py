@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from longstride.policies.compiled.network import Network
-from longstride.policies.parameter_layout import Matrices, ParameterLayout, parameter_shapes
+from longstride.policies.parameter_layout import USUAL_LIMIT, Matrices, ParameterLayout, parameter_shapes
 from longstride.simulators.simulator import Simulator
 from longstride.simulators.spaces import ActionSpace, Box
 
@@ -89,6 +89,7 @@ class PolicySpec:
     attention_heads: int = 0
     feed_forward_factor: int = 0
     expected_actions: float = 0.0  # feasible actions of a usual decision, where they are scored; for plans alone
+    observation_limit: float = USUAL_LIMIT  # normalised observations are clipped to +- this
 
     @property
     def scores_actions(self) -> bool:

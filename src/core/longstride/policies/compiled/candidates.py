@@ -22,8 +22,8 @@ from longstride.policies.parameter_layout import (
     FEATURE_WEIGHTS,
     MIX,
     MIX_BIAS,
-    OBSERVATION_CLIP,
     SCORE,
+    USUAL_LIMIT,
 )
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.observe import all_finite
@@ -53,7 +53,7 @@ def build_scorer(spec: PolicySpec) -> Scorer:
     describe, mix, bias, head = (offsets[name] for name in (DESCRIBE, MIX, MIX_BIAS, SCORE))
     linear, mean, scale = (offsets[name] for name in (FEATURE_WEIGHTS, ACTION_MEAN, ACTION_SCALE))
     stride = -(-max(figures, units) // INPUTS) * INPUTS
-    half, clip = _BLOCK * stride, np.float32(OBSERVATION_CLIP)
+    half, clip = _BLOCK * stride, np.float32(USUAL_LIMIT)
     add, activate = build_add_product(units), relu if spec.activation == "relu" else tanh
 
     @njit(nogil=True, fastmath={"contract"})

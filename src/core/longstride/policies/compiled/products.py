@@ -16,7 +16,6 @@ import numpy as np
 from numba import njit
 
 from longstride.policies.compiled.sparse_matvec import INPUTS, add_rows, unsigned, widths
-from longstride.policies.parameter_layout import OBSERVATION_CLIP
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.simulator import Function
 
@@ -107,7 +106,7 @@ def build_load(spec: PolicySpec, stride: int) -> Function:
 
     It is that of :class:`longstride.policies.compiled.network.Network`.
     """
-    n_observation, clip = spec.observation_size, np.float32(OBSERVATION_CLIP)
+    n_observation, clip = spec.observation_size, np.float32(spec.observation_limit)
 
     @njit(nogil=True)
     def load(params, observation, workspace, place):  # type: ignore[no-untyped-def]

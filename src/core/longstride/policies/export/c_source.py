@@ -23,7 +23,7 @@ from longstride.policies.export.c_text import (
 from longstride.policies.export.contract import FORBIDDEN, deviations
 from longstride.policies.export.family import family_export
 from longstride.policies.export.labels import Label, Labels
-from longstride.policies.parameter_layout import FEATURE_WEIGHTS, LOG_STD, OBSERVATION_CLIP
+from longstride.policies.parameter_layout import FEATURE_WEIGHTS, LOG_STD
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.spaces import ActionSpace, Box
 
@@ -130,7 +130,7 @@ def _step(spec: PolicySpec) -> str:
         )
     unused = ["(void)mask;"] * (not masked) + ["(void)features;"] * (not spec.action_features)
     declared = "int i, k;" if spec.action_features else "int i;"
-    text = STEP.replace("DECLARED", declared).replace("LIMIT", f"{OBSERVATION_CLIP:.1f}f")
+    text = STEP.replace("DECLARED", declared).replace("LIMIT", f"{spec.observation_limit!r}f")
     text = text.replace("CHECKS", "\n    ".join([*unused, *checks])).replace("AFTER", "\n    ".join(after))
     return (f"{ALLOWS}\n\n" if masked else "") + text.replace("    \n", "")  # nothing comes after in some
 

@@ -9,7 +9,7 @@ import safetensors.numpy
 from longstride.escaping import json_line
 from longstride.policies.export.family import family_export
 from longstride.policies.export.labels import Label, Labels
-from longstride.policies.parameter_layout import FEATURE_WEIGHTS, LOG_STD, OBSERVATION_CLIP
+from longstride.policies.parameter_layout import FEATURE_WEIGHTS, LOG_STD
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.spaces import Box, Discrete, MultiDiscrete
 from longstride.version import __version__
@@ -63,7 +63,7 @@ def contract_of(spec: PolicySpec, params: np.ndarray, labels: Labels, origin: di
         "distribution": _distribution(spec, params),
         "normalization": {
             "formula": "x = clip((observation - observation_mean) * observation_scale, -limit, limit)",
-            "limit": OBSERVATION_CLIP,
+            "limit": spec.observation_limit,
             "inside": [ONNX, C_SOURCE],
         },
         "network": family_export(spec).description(spec),

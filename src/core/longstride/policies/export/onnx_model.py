@@ -15,7 +15,7 @@ from longstride.errors import UserError, one_line
 from longstride.escaping import json_line
 from longstride.policies.export.contract import FORBIDDEN, actor_tensors
 from longstride.policies.export.family import family_export
-from longstride.policies.parameter_layout import FEATURE_WEIGHTS, OBSERVATION_CLIP
+from longstride.policies.parameter_layout import FEATURE_WEIGHTS
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.spaces import Box, Discrete
 
@@ -97,7 +97,7 @@ class _Policy(nn.Module):
         observation = arrays["observation"]
         x = (observation - tensors["observation_mean"]) * tensors["observation_scale"]
         state = arrays.get("state", observation[:, :0])
-        outputs, state = self._network(spec, tensors, x.clamp(-OBSERVATION_CLIP, OBSERVATION_CLIP), state)
+        outputs, state = self._network(spec, tensors, x.clamp(-spec.observation_limit, spec.observation_limit), state)
         if spec.action_features:
             outputs = outputs + (arrays["features"] * tensors[FEATURE_WEIGHTS]).sum(dim=-1)
         if isinstance(spec.action_space, Box):

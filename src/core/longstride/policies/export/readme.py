@@ -160,7 +160,8 @@ DRAWN    print(*np.ravel(action))
 
 def _numpy_program(spec: PolicySpec, contract: dict[str, Any]) -> str:
     lines = ["x = (observation - p['observation_mean']) * p['observation_scale']".replace("'", '"')]
-    lines += ["outputs, state = network(p, np.clip(x, -10.0, 10.0), state)"]
+    limit = spec.observation_limit
+    lines += [f"outputs, state = network(p, np.clip(x, {-limit}, {limit}), state)"]
     arrays = []
     if spec.action_features:
         shape = f"({spec.action_space.outputs}, {spec.action_features})"

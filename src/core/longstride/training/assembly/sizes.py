@@ -45,6 +45,11 @@ _ENVIRONMENT_STEPS = 2_048
 """Steps of a Gymnasium environment's rollout of a fixed size: its episodes are short, and of no known length."""
 
 
+_LIMIT = 4.0
+"""Standard deviations to which normalised observations are clipped. Beyond what training has seen, outputs of a network
+go on along a straight line. With a limit of 10, policies of queues ran away from lengths that they had hardly seen."""
+
+
 @dataclass(frozen=True)
 class RolloutSize:
     """Size of an iteration's rollout, as far as it is known before.
@@ -97,7 +102,8 @@ def policy_spec(config: Config, simulator: Simulator) -> PolicySpec:
     actor, critic = ((width,) * config.num_hidden_layers for width in widths)
     family = FAMILIES[config.policy_network]
     settings = {name: getattr(config, name) for name in family.settings}
-    return spec_for(simulator, actor, critic, config.activation, family, settings)
+    spec = spec_for(simulator, actor, critic, config.activation, family, settings)
+    return replace(spec, observation_limit=_LIMIT) if config.normalise_observations else spec
 
 
 def rollout_size(config: Config, simulator: Simulator, spec: PolicySpec, group: int) -> RolloutSize:

@@ -29,6 +29,7 @@ class Backprop:
     def __init__(self, model: ActorCritic) -> None:
         self._spec, self._flat = model.spec, model.flat.numpy()
         offsets, shapes, tanh = model.layout.offsets, model.layout.shapes, model.spec.activation == "tanh"
+        self._limit = np.float32(model.spec.observation_limit)
         self._actor = Network(offsets["actor.0.weight"], np.array(model.spec.actor_sizes), tanh)
         self._critic = Network(offsets["critic.0.weight"], np.array(model.spec.critic_sizes), tanh)
         name, space = LOG_STD if model.spec.is_gaussian else FEATURE_WEIGHTS, model.spec.action_space
@@ -80,7 +81,7 @@ class Backprop:
         """Do the actor's part of :meth:`run`; the critic's part of the gradient stays what it was."""
         rows = len(piece.indices)
         workspace.terms.fill(0.0)
-        gather(piece.rollout.observations, piece.indices, self._flat, workspace.x)
+        gather(piece.rollout.observations, piece.indices, self._flat, self._limit, workspace.x)
         outputs = self._forward(self._actor, rows, workspace)
         head = HeadParameters(self._flat[self._head], workspace.gradient[self._head])
         if self._spec.is_gaussian:

@@ -15,9 +15,6 @@ from scipy.linalg import cython_blas
 
 from longstride.jit_cache.cache import cached
 from longstride.policies.compiled.products import relu, tanh
-from longstride.policies.parameter_layout import OBSERVATION_CLIP
-
-_CLIP = np.float32(OBSERVATION_CLIP)
 
 _BLAS_SETTERS = "scipy_openblas_set_num_threads", "openblas_set_num_threads", "MKL_Set_Num_Threads"
 """Of the BLAS in SciPy's wheels, of a system's OpenBLAS, of MKL."""
@@ -48,8 +45,8 @@ class Workspace(NamedTuple):
 
 @cached
 @njit(nogil=True)
-def gather(observations, indices, flat, x):  # type: ignore[no-untyped-def]
-    """Write float32[rows * O], the normalised observations at some indices of float32[N, O]; NaN stays NaN.
+def gather(observations, indices, flat, limit, x):  # type: ignore[no-untyped-def]
+    """Write float32[rows * O], some of float32[N, O] observations, normalised and clipped; NaN stays NaN.
 
     Mean and scale of the observations come first in the flat parameters.
     """
@@ -59,8 +56,8 @@ def gather(observations, indices, flat, x):  # type: ignore[no-untyped-def]
         target = x[row * n : (row + 1) * n]
         for i in range(n):
             value = (source[i] - flat[i]) * flat[n + i]
-            value = -_CLIP if value < -_CLIP else value
-            target[i] = _CLIP if value > _CLIP else value
+            value = -limit if value < -limit else value
+            target[i] = limit if value > limit else value
 
 
 @cached
