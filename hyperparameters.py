@@ -209,9 +209,9 @@ WEIGHT_INIT = "orthogonal"
 # Higher: explores further at first, and more draws are clipped to the bounds.
 INITIAL_LOG_STD = 0.0
 
-# Shift and scale observations by running statistics, and clip them to 4 standard deviations. Indicators (0/1) are not
-# scaled. One instance plays a rollout for the first statistics before the first iteration. False: the simulator must
-# scale its observations, which are clipped to 10.
+# Shift and scale observations by running statistics, and clip them to 10 standard deviations; the actor clips them to 4
+# if rollouts grow. Indicators (0/1) are not scaled. One instance plays a rollout for the first statistics before the
+# first iteration. False: the simulator must scale its observations, which are still clipped to 10.
 NORMALISE_OBSERVATIONS = True
 
 # Divide rewards by the running standard deviation of the discounted return. Advantages are normalised anyway, so it

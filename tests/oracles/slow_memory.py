@@ -43,7 +43,7 @@ class SlowNetwork:
     def __init__(self, model: ActorCritic, part: str) -> None:
         self._layers = [tuple(t.detach().double().numpy() for t in pair) for pair in model.layers(part)]
         self._mean, self._scale = (model.tensors[f"observation_{name}"].double().numpy() for name in ("mean", "scale"))
-        self._limit = model.spec.observation_limit
+        self._limit = model.spec.observation_limit if part == "actor" else 10.0
         self._activate = {"tanh": np.tanh, "relu": lambda x: np.maximum(x, 0.0)}[model.spec.activation]
         self.state_size = model.spec.state_size if part == "actor" else model.spec.critic_state_size
 

@@ -32,7 +32,7 @@ class SlowTransformer:
     def __init__(self, model: ActorCritic, part: str) -> None:
         self._layers, self._part = [_as_numpy(pair) for pair in model.layers(part)], part
         self._mean, self._scale = (model.tensors[f"observation_{name}"].double().numpy() for name in ("mean", "scale"))
-        self._limit = model.spec.observation_limit
+        self._limit = model.spec.observation_limit if part == "actor" else 10.0
         self._activate = {"tanh": np.tanh, "relu": lambda x: np.maximum(x, 0.0)}[model.spec.activation]
         self._window, self._heads = model.spec.context_length, model.spec.attention_heads
         self.begin()

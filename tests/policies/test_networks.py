@@ -147,8 +147,16 @@ def test_action_features_are_weighed_by_weights_that_all_actions_share():
 def test_normalisation_starts_as_identity_and_clips():
     model = ActorCritic(mlp_spec((3, 2), (3, 1), "relu"))
     assert model.normalise(torch.tensor([[1.0, -50.0, 50.0]])).tolist() == [[1.0, -10.0, 10.0]]
-    model.spec = replace(model.spec, observation_limit=4.5)
-    assert model.normalise(torch.tensor([[1.0, -50.0, 50.0]])).tolist() == [[1.0, -4.5, 4.5]]
+
+
+def test_the_actor_alone_has_a_narrower_limit():
+    model = ActorCritic(replace(mlp_spec((3, 2), (3, 1), "relu"), observation_limit=4.5))
+    with torch.no_grad():
+        for part in ("actor", "critic"):
+            model.layers(part)[0][0].fill_(1.0)
+    observations = torch.tensor([[1.0, 2.0, 50.0]])
+    assert model.logits(model.normalise(observations)).tolist() == [[7.5, 7.5]]
+    assert model.values(model.normalise(observations)).tolist() == [13.0]
 
 
 def test_heads_stay_in_float32_where_hidden_layers_are_in_half_precision():

@@ -37,7 +37,8 @@ def last_block(model, part, observations, memory, after=None, dtype=torch.float6
     """Return the head's outputs and the states after some steps; everything is computed in a number format."""
     layers = [tuple(tensor.detach().to(dtype) for tensor in pair) for pair in model.layers(part)]
     mean, scale = (model.tensors[f"observation_{name}"].to(dtype) for name in ("mean", "scale"))
-    normalised = ((torch.from_numpy(observations).to(dtype) - mean) * scale).clamp(-2.5, 2.5)
+    limit = model.spec.observation_limit if part == "actor" else 10.0
+    normalised = ((torch.from_numpy(observations).to(dtype) - mean) * scale).clamp(-limit, limit)
     memory = memory._replace(states=memory.states.to(dtype))
     hidden, states = network.hidden(HiddenInputs(model.spec, normalised, layers[:-1], model.activation, memory, after))
     return torch.addmm(layers[-1][1], hidden, layers[-1][0]), states

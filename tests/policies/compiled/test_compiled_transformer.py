@@ -46,7 +46,7 @@ def by_torch(model, observations, begins, state):
     """Return outputs and the state after the last step."""
     memory, last = Memory(torch.from_numpy(state[None].copy()), torch.from_numpy(begins)), len(observations) - 1
     with torch.no_grad():
-        normalised = model.normalise(torch.from_numpy(observations))
+        normalised = model.seen_by("actor", model.normalise(torch.from_numpy(observations)))
         after = Steps(torch.tensor([0]), torch.tensor([last]))
         layers = model.layers("actor")[:-1]
         _, states = hidden(HiddenInputs(model.spec, normalised, layers, model.activation, memory, after))

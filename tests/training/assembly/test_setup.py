@@ -33,10 +33,10 @@ def test_rollouts_grow_from_8192_steps_to_the_usual_size():
     assert rollout_size(Shop()).counted == 50_000  # its episodes are short
 
 
-def test_only_normalised_observations_have_the_narrow_limit():
+def test_only_normalised_observations_of_rollouts_that_grow_have_the_narrow_limit():
     """A simulator that scales its observations may write any number."""
-    limits = [policy_spec(Config(normalise_observations=on), Bandit()).observation_limit for on in (True, False)]
-    assert limits == [4.0, 10.0]
+    changes = {}, {"normalise_observations": False}, {"grow_rollouts": False}, {"num_envs": 4}
+    assert [policy_spec(Config(**each), Bandit()).observation_limit for each in changes] == [4.0, 10.0, 10.0, 10.0]
 
 
 def test_episodes_are_given_up_after_ten_horizons_where_rollouts_grow():

@@ -13,7 +13,7 @@ from longstride.policies.distributions import distribution_of
 from longstride.policies.families.torch_families import TORCH_FAMILIES
 from longstride.policies.families.torch_family import FirstLayer, HiddenInputs
 from longstride.policies.memory import Memory, Steps, no_memory
-from longstride.policies.parameter_layout import ACTION_SCALE, FEATURE_WEIGHTS, LOG_STD
+from longstride.policies.parameter_layout import ACTION_SCALE, FEATURE_WEIGHTS, LOG_STD, USUAL_LIMIT
 from longstride.policies.spec import PolicySpec
 
 
@@ -91,18 +91,23 @@ class ActorCritic(nn.Module):
         """Return float32[B, O] observations shifted, scaled and clipped; see :meth:`logits` for the tensors."""
         held = self.tensors if tensors is None else tensors
         shifted = (observations - held["observation_mean"]) * held["observation_scale"]
-        return shifted.clamp(-self.spec.observation_limit, self.spec.observation_limit)
+        return shifted.clamp(-USUAL_LIMIT, USUAL_LIMIT)
 
     @torch.no_grad()
     def normalise_on_card(self, observations: Tensor) -> None:
         """Normalise observations that have gone up to a GPU, where they lie: no step does it again."""
         if self.on_card:
             observations.sub_(self.tensors["observation_mean"]).mul_(self.tensors["observation_scale"])
-            observations.clamp_(-self.spec.observation_limit, self.spec.observation_limit)
+            observations.clamp_(-USUAL_LIMIT, USUAL_LIMIT)
 
     def normalised(self, observations: Tensor) -> Tensor:
         """Return float32[B, O], a rollout's observations as :meth:`logits` reads them; on a GPU they are so already."""
         return observations if self.on_card else self.normalise(observations)
+
+    def seen_by(self, part: str, normalised: Tensor) -> Tensor:
+        """Return float[B, O] observations as ``"actor"`` or ``"critic"`` sees them: the actor has its own limit."""
+        limit = self.spec.observation_limit
+        return normalised.clamp(-limit, limit) if part == "actor" and limit < USUAL_LIMIT else normalised
 
     def logits(
         self,
@@ -147,7 +152,7 @@ class ActorCritic(nn.Module):
         """
         layers, rows = self.layers("actor", tensors)[:-1], torch.arange(len(normalised), device=normalised.device)
         if self._family.in_place is not None:
-            inputs = HiddenInputs(self.spec, normalised, layers, self.activation, memory)
+            inputs = HiddenInputs(self.spec, self.seen_by("actor", normalised), layers, self.activation, memory)
             return self._head("actor", self._family.in_place.step(inputs), tensors)
         hidden, states = self._hidden("actor", normalised, layers, memory, Steps(rows, torch.zeros_like(rows)))
         memory.states.copy_(states)
@@ -194,7 +199,7 @@ class ActorCritic(nn.Module):
         if memory is None and self.spec.has_memory:
             size = self.spec.state_size if part == "actor" else self.spec.critic_state_size
             memory = no_memory(len(x), size, x)
-        inputs = HiddenInputs(self.spec, x, layers, self.activation, memory, after, hidden)
+        inputs = HiddenInputs(self.spec, self.seen_by(part, x), layers, self.activation, memory, after, hidden)
         return self._family.hidden(inputs)
 
 

@@ -30,8 +30,8 @@ ACTION_MEAN, ACTION_SCALE = "action_mean", "action_scale"
 """Names of mean and 1 / standard deviation of the descriptions of actions, float32[figures]."""
 
 USUAL_LIMIT = 10.0
-"""Descriptions of actions are clipped to +- this many standard deviations. So are observations whose spec does not say
-otherwise: those of version 0.2, and those that are not normalised."""
+"""Descriptions of actions and observations are clipped to +- this many standard deviations. An actor may have a
+narrower limit of observations (``observation_limit`` of its spec)."""
 
 
 @dataclass(frozen=True)

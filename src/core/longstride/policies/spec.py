@@ -89,7 +89,7 @@ class PolicySpec:
     attention_heads: int = 0
     feed_forward_factor: int = 0
     expected_actions: float = 0.0  # feasible actions of a usual decision, where they are scored; for plans alone
-    observation_limit: float = USUAL_LIMIT  # normalised observations are clipped to +- this
+    observation_limit: float = USUAL_LIMIT  # of the actor alone: normalised observations are clipped to +- this
 
     @property
     def scores_actions(self) -> bool:

@@ -151,7 +151,11 @@ class MlpGradient:
         """
         layers = {part: self._model.layers(part, read.leaves) for part in (self._first, *self._others)}
         inputs = {dtype: gather(dtype) for dtype in {first[0].dtype for first, *_ in layers.values()}}
-        passes = self._both(lambda part: forward(layers[part], inputs[layers[part][0][0].dtype], self._activation))
+
+        def ahead(part: str) -> Pass:
+            return forward(layers[part], self._model.seen_by(part, inputs[layers[part][0][0].dtype]), self._activation)
+
+        passes = self._both(ahead)
         outputs, *values = (each.outputs for each in passes.values())
         rows, of_rows = len(outputs), values[0].squeeze(-1) if values else outputs.new_empty(0)
         flat, described = read.new_flat(room), read.leaves.get(FEATURE_WEIGHTS)

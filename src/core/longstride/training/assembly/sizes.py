@@ -46,8 +46,9 @@ _ENVIRONMENT_STEPS = 2_048
 
 
 _LIMIT = 4.0
-"""Standard deviations to which normalised observations are clipped. Beyond what training has seen, outputs of a network
-go on along a straight line. With a limit of 10, policies of queues ran away from lengths that they had hardly seen."""
+"""Standard deviations to which an actor clips normalised observations where rollouts grow. Beyond what training has
+seen, outputs of a network go on along a straight line. With a limit of 10, policies of queues ran away from lengths that
+they had hardly seen. The critic keeps it: it has to see how much longer a long queue becomes."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,8 @@ def policy_spec(config: Config, simulator: Simulator) -> PolicySpec:
     family = FAMILIES[config.policy_network]
     settings = {name: getattr(config, name) for name in family.settings}
     spec = spec_for(simulator, actor, critic, config.activation, family, settings)
-    return replace(spec, observation_limit=_LIMIT) if config.normalise_observations else spec
+    is_narrow = config.normalise_observations and grows(config, simulator)
+    return replace(spec, observation_limit=_LIMIT) if is_narrow else spec
 
 
 def rollout_size(config: Config, simulator: Simulator, spec: PolicySpec, group: int) -> RolloutSize:

@@ -19,8 +19,10 @@ from longstride.learning.steps.cpu_kernels.loss_gradients import (
 from longstride.learning.steps.cpu_kernels.mlp import Network, Workspace, backward, forward, gather
 from longstride.policies.distributions import log_area, quadrature
 from longstride.policies.networks import ActorCritic
-from longstride.policies.parameter_layout import FEATURE_WEIGHTS, LOG_STD
+from longstride.policies.parameter_layout import FEATURE_WEIGHTS, LOG_STD, USUAL_LIMIT
 from longstride.simulators.spaces import Box
+
+_CRITIC_LIMIT = np.float32(USUAL_LIMIT)
 
 
 class Backprop:
@@ -72,6 +74,7 @@ class Backprop:
         """Leave gradient and loss terms of a piece in a workspace, which has as many rows, and return it."""
         rows = len(piece.indices)
         self.run_actor(piece, workspace)
+        gather(piece.rollout.observations, piece.indices, self._flat, _CRITIC_LIMIT, workspace.x)
         values = self._forward(self._critic, rows, workspace)
         value_head(values.reshape(-1), piece, workspace.terms)
         backward(self._flat, self._critic, rows, workspace)
