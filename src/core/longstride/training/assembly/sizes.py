@@ -47,8 +47,8 @@ _ENVIRONMENT_STEPS = 2_048
 
 _LIMIT = 4.0
 """Standard deviations to which an actor clips normalised observations where rollouts grow. Beyond what training has
-seen, outputs of a network go on along a straight line. With a limit of 10, policies of queues ran away from lengths that
-they had hardly seen. The critic keeps it: it has to see how much longer a long queue becomes."""
+seen, outputs of a network go on along a straight line. With a limit of 10, policies of queues ran away from lengths
+that they had hardly seen. The critic keeps it: it has to see how much longer a long queue becomes."""
 
 
 @dataclass(frozen=True)
