@@ -74,7 +74,8 @@ class Backprop:
         """Leave gradient and loss terms of a piece in a workspace, which has as many rows, and return it."""
         rows = len(piece.indices)
         self.run_actor(piece, workspace)
-        gather(piece.rollout.observations, piece.indices, self._flat, _CRITIC_LIMIT, workspace.x)
+        if self._limit != _CRITIC_LIMIT:
+            gather(piece.rollout.observations, piece.indices, self._flat, _CRITIC_LIMIT, workspace.x)
         values = self._forward(self._critic, rows, workspace)
         value_head(values.reshape(-1), piece, workspace.terms)
         backward(self._flat, self._critic, rows, workspace)
