@@ -47,6 +47,19 @@ def test_json_and_back_is_the_same_spec(space):
     assert read.layout == spec.layout
 
 
+def test_a_policy_of_version_0_2_has_the_wide_limit():
+    values = spec_to_json(spec_of(SPACES[0], observation_limit=4.0))
+    assert spec_from_json(values).observation_limit == 4.0
+    del values["observation_limit"]
+    assert spec_from_json(values).observation_limit == 10.0
+
+
+@pytest.mark.parametrize("limit", ["4.0); int evil = (1", True, None, [4.0], math.nan, math.inf, -1.0])
+def test_a_limit_that_is_no_number_is_refused_before_it_is_written_into_a_program(limit):
+    with pytest.raises(TypeError, match="observation_limit"):
+        spec_from_json(spec_to_json(spec_of(SPACES[0])) | {"observation_limit": limit})
+
+
 def test_a_policy_whose_numbers_were_not_scaled_is_of_an_earlier_version():
     old = spec_to_json(spec_of(Box([-2.0], [2.0])))
     same = spec_to_json(spec_of(Box([-1.0], [1.0])))

@@ -34,14 +34,15 @@ def _require_scalars(spec: PolicySpec) -> None:
     """Check the types of a spec's own values.
 
     Raises:
-        TypeError: a size is no integer from 0 on, or another value is no text or number.
+        TypeError: a size is no integer from 0 on, or another value is no text or finite number from 0 on.
     """
     for each in fields(spec):
         value = getattr(spec, each.name)
         if each.name in ("actor_hidden", "critic_hidden", "action_space", "family"):
             continue
-        whole = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31
-        if not (whole if each.type in (int, "int") else isinstance(value, str | int | float)):
+        kinds = {int: int, "int": int, float: int | float, "float": int | float}
+        is_known = isinstance(value, kinds.get(each.type, str)) and not isinstance(value, bool)
+        if not is_known or (isinstance(value, int | float) and not 0 <= value < 2**31):
             raise TypeError(f"{each.name} is {value!r:.50}")
 
 

@@ -130,7 +130,7 @@ def _step(spec: PolicySpec) -> str:
         )
     unused = ["(void)mask;"] * (not masked) + ["(void)features;"] * (not spec.action_features)
     declared = "int i, k;" if spec.action_features else "int i;"
-    text = STEP.replace("DECLARED", declared).replace("LIMIT", f"{spec.observation_limit!r}f")
+    text = STEP.replace("DECLARED", declared).replace("LIMIT", f"{float(spec.observation_limit)!r}f")
     text = text.replace("CHECKS", "\n    ".join([*unused, *checks])).replace("AFTER", "\n    ".join(after))
     return (f"{ALLOWS}\n\n" if masked else "") + text.replace("    \n", "")  # nothing comes after in some
 
