@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -288,7 +289,7 @@ def test_the_programs_of_the_export_act_as_the_policy(elsewhere, capsys):
     pytest.importorskip("onnxscript")
     pytest.importorskip("onnxruntime")
     run = elsewhere / "runs" / "cartpole"
-    model = ActorCritic(spec_for(CartPole(), (8, 8, 8), (8, 8, 8), "relu"))
+    model = ActorCritic(replace(spec_for(CartPole(), (8, 8, 8), (8, 8, 8), "relu"), observation_limit=1.5))
     with torch.no_grad():
         model.flat.copy_(torch.randn(model.flat.shape, generator=torch.Generator().manual_seed(1)))
     save_run(run, model, {"simulator": "cartpole", "options": {}}, CartPole().description())
