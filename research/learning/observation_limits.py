@@ -31,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--limits", nargs="+", type=float, default=[10.0, 5.0, 4.0, 3.0], help="standard deviations")
     parser.add_argument("--episodes", type=int, default=16)
     options = parser.parse_args(arguments)
+    if unknown := [str(run) for run in options.runs if run.name.rpartition("-")[0] not in PROBLEMS]:
+        parser.error(f"{', '.join(unknown)}: no folders of runs of optima.py, such as runs/benchmark_optima/n_model-0")
     table = Table("run", *(f"{limit:g}, likeliest / drawn" for limit in options.limits))
     for run in options.runs:
         table.add_row(run.name, *(costs(run, limit, options.episodes) for limit in options.limits))

@@ -63,9 +63,10 @@ def _of_a_program(make: Callable[[Algorithm], Algorithm], usual: Algorithm) -> A
 def build_schedule(config: Config, start: Any) -> Schedule:
     """Return how the coefficients of the update change over a run, from the first ones of its algorithm's loss."""
     rate = 0.0 if config.learning_rate_schedule == "linear" else 1.0
-    last = {
-        "entropy_coefficient": config.entropy_coefficient_final if config.entropy_schedule == "linear" else None,
-        "clip_range": 0.0 if config.clip_range_schedule == "linear" else None,
-    }
-    changed = {name: value for name, value in last.items() if value is not None and name in start._fields}
-    return Schedule(Coefficients(1.0, start), Coefficients(rate, start._replace(**changed)))
+    last = {}
+    if config.entropy_schedule == "linear":
+        last["entropy_coefficient"] = config.entropy_coefficient_final
+    if config.clip_range_schedule == "linear":
+        last["clip_range"] = 0.0
+    end = start._replace(**{name: value for name, value in last.items() if name in start._fields})
+    return Schedule(Coefficients(1.0, start), Coefficients(rate, end))

@@ -23,6 +23,7 @@ from longstride.policies.parameter_layout import FEATURE_WEIGHTS, LOG_STD, USUAL
 from longstride.simulators.spaces import Box
 
 _CRITIC_LIMIT = np.float32(USUAL_LIMIT)
+"""Standard deviations to which the critic's observations are clipped; the actor's limit is that of the spec."""
 
 
 class Backprop:
