@@ -303,6 +303,11 @@ ENTROPY_TARGET = 0.5
 # Metrics count the other instances.
 EXPLORING_STARTS = 0.25
 
+# How often each step is repeated from a copy of its state, with other random numbers: updates learn from means over
+# these outcomes. Integer 0 .. 64; 0 for never. Only where EXPLORING_STARTS are possible, and not for long if all
+# outcomes are the same. More: less noise, and proportionally more simulation and values of the critic.
+OUTCOME_DRAWS = 8
+
 # Weight of the value loss. Float > 0, <= 10. Actor and critic share no parameters, so it only scales the critic's
 # gradient before its clipping.
 VALUE_COEFFICIENT = 0.5

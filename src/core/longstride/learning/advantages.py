@@ -118,7 +118,7 @@ def discount_of(horizon: float) -> float:
 
 
 def step_discounts(gamma: float, elapsed: np.ndarray, mean_interval: float, per: str) -> np.ndarray:
-    """Return float64[T], the discount (or the critic's lambda) from each step to the next.
+    """Return float64[T], the discount (or the critic's lambda) from each step to the next; or of any other shape.
 
     Gamma is per step, or per ``mean_interval`` of simulated time, of which float64[T] ``elapsed`` from each step to the
     next. By time, a step that takes none is not discounted (a semi-Markov decision process: Bradtke and Duff,
@@ -126,4 +126,4 @@ def step_discounts(gamma: float, elapsed: np.ndarray, mean_interval: float, per:
     """
     if per == "time":
         return np.asarray(gamma ** (elapsed / mean_interval), np.float64)
-    return np.full(len(elapsed), gamma)
+    return np.full(np.shape(elapsed), gamma)

@@ -11,6 +11,7 @@ from longstride.policies.compiled.forward import build_network
 from longstride.policies.compiled.sampling import add_action_features, build_sampling, row_of
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.collect_listed import build_collect_listed
+from longstride.rollout.draw_outcomes import build_draw_outcomes
 from longstride.rollout.exploring.finds import note_find
 from longstride.rollout.record_step import build_make_step, record
 from longstride.rollout.streams.generator_addresses import as_generator
@@ -23,18 +24,20 @@ from longstride.simulators.simulator import (
 )
 
 
-def build_collect_steps(simulator: Simulator, spec: PolicySpec) -> Function:
+def build_collect_steps(simulator: Simulator, spec: PolicySpec, draws: bool = False) -> Function:
     """Compile the loop that continues an episode of each instance, to its end or to the last row of its trajectory.
+
+    With ``draws`` it writes further outcomes of each step; policies that score actions have none.
 
     Returns:
         ``collect_steps(states, generators, parameters, actor_params, arrays)``: state records,
         :class:`longstride.rollout.streams.generator_addresses.GeneratorRows` of as many instances,
         :class:`longstride.rollout.loop_arrays.LoopArrays`. One at fault stops alone.
     """
-    return (build_collect_listed if spec.scores_actions else _build_collect_masked)(simulator, spec)
+    return build_collect_listed(simulator, spec) if spec.scores_actions else _build_masked(simulator, spec, draws)
 
 
-def _build_collect_masked(simulator: Simulator, spec: PolicySpec) -> Function:
+def _build_masked(simulator: Simulator, spec: PolicySpec, draws: bool) -> Function:
     """Compile the loop for policies with an output for each action, or for each number of one."""
     size, network = spec.observation_size, build_network(spec)
     load, advance, outputs_of = network.load, network.advance, network.outputs
@@ -44,6 +47,7 @@ def _build_collect_masked(simulator: Simulator, spec: PolicySpec) -> Function:
     functions = kernel_functions(simulator)
     read_observation, read_choices = build_readers(simulator, functions)
     begin, make_step = build_begin(simulator, spec), build_make_step(functions, simulator.max_steps)
+    draw_outcomes = build_draw_outcomes(simulator) if draws else _draw_none
     row_size, row_dtype = row_of(spec.action_space)
 
     @njit(nogil=True)
@@ -69,12 +73,16 @@ def _build_collect_masked(simulator: Simulator, spec: PolicySpec) -> Function:
                     add_action_features(outputs, rows.features[i, t], mask, actor_params, offset)
                 rng, drawn = as_generator(generators.policy[i]), rows.actions[i, t]
                 action, log_prob = sample(outputs, actor_params, mask, rng, drawn, action_row)
+                if draws:
+                    arrays.outcomes.copies[i, 0] = state
                 made = make_step(state, parameters, action, log_prob, as_generator(generators.simulator[i]), ages[i])
                 if made.status != OK:
                     statuses[i] = made.status
                     continue
                 record(arrays, i, t, log_prob, made)
-                statuses[i] = read_observation(state, parameters, guarded, rows.observations[i, t + 1])
+                statuses[i] = draw_outcomes(arrays.outcomes, i, t, parameters, action, guarded)
+                if statuses[i] == OK:
+                    statuses[i] = read_observation(state, parameters, guarded, rows.observations[i, t + 1])
                 going_on = not (made.terminated or made.truncated) and statuses[i] == OK
                 if explores and going_on:
                     note_find(arrays.finds, i, state, rows.observations[i, t + 1], ages[i], actor_params)
@@ -85,6 +93,11 @@ def _build_collect_masked(simulator: Simulator, spec: PolicySpec) -> Function:
             count = remaining
 
     return collect_steps
+
+
+@njit(nogil=True)
+def _draw_none(outcomes, i, t, parameters, action, guarded):  # type: ignore[no-untyped-def]
+    return OK
 
 
 def build_begin(simulator: Simulator, spec: PolicySpec) -> Function:

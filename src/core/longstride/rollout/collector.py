@@ -16,6 +16,7 @@ from longstride.policies.compiled.forward import align_params
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.exploring.exploration import NO_EXPLORING, Exploring
 from longstride.rollout.fault_locator import ReplayedInstance, StepSnapshot, load_record
+from longstride.rollout.outcomes import Drawn
 from longstride.rollout.trajectory import Trajectory
 from longstride.simulators.compile_errors import describe_compile_error
 from longstride.simulators.simulator import Simulator
@@ -42,6 +43,7 @@ class RolloutPlan(NamedTuple):
     group_size: int = 1  # instances, one after the other, that share start and simulator's random streams
     restart_after: int = 0  # steps after which an instance gives up its episode between two rollouts; 0 for never
     explorers: int = 0  # one of so many instances makes excursions from archived states; 0 for none
+    draws: int = 0  # further outcomes of each step
     first: int = 0  # number of its first instance among those of all processes
     of: int = 0  # number of instances of all processes; 0 where this one plays all
 
@@ -65,6 +67,7 @@ class InstanceTrajectory(NamedTuple):
     trajectory: Trajectory  # environment steps, views that the next collection overwrites
     finished: list[EpisodeOutcome]  # outcomes of the episodes that ended in it
     is_natural: bool = True  # whether they began as the simulator begins them
+    drawn: Drawn | None = None  # further outcomes of its steps, views likewise; None for none
 
 
 class CollectorState(NamedTuple):

@@ -23,8 +23,8 @@ from longstride.rollout.collector import (
     in_threads,
 )
 from longstride.rollout.fault_locator import ReplayedInstance, StepSnapshot
-from longstride.rollout.loop_arrays import Generators, new_loop_arrays, with_more_capacity, zeros_apart
-from longstride.rollout.streams.generator_addresses import rows_of
+from longstride.rollout.loop_arrays import new_loop_arrays, with_more_capacity, zeros_apart
+from longstride.rollout.streams.generator_addresses import Generators, rows_of
 from longstride.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
 from longstride.seeding import stream
 from longstride.simulators.compile_errors import naming_the_episode

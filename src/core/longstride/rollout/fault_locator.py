@@ -17,8 +17,8 @@ from longstride.policies.compiled.forward import new_policy_states
 from longstride.policies.compiled.sampling import build_place
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.collect_steps import build_collect_steps
-from longstride.rollout.loop_arrays import Generators, new_loop_arrays
-from longstride.rollout.streams.generator_addresses import rows_of
+from longstride.rollout.loop_arrays import new_loop_arrays
+from longstride.rollout.streams.generator_addresses import Generators, rows_of
 from longstride.rollout.trajectory import allocate
 from longstride.simulators.check.calls import Calls
 from longstride.simulators.check.instrumented_arrays import Hints

@@ -31,6 +31,7 @@ from longstride.rollout.exploring.exploration import Part, Played, exploring_of
 from longstride.rollout.fault_locator import ReplayedInstance, generator_in, record_of
 from longstride.rollout.fill_rollout import fill
 from longstride.rollout.loop_arrays import LoopArrays, new_loop_arrays, with_more_capacity
+from longstride.rollout.outcomes import InstanceOutcomes, new_outcomes
 from longstride.rollout.streams.episode_stream import EpisodeStreams
 from longstride.rollout.streams.generator_addresses import rows_of
 from longstride.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
@@ -58,7 +59,8 @@ class FixedLengthCollector(Collector):
     ) -> None:
         self.simulator, self.spec, self.plan, self.steps = simulator, spec, plan, plan.steps
         self.threads = min(plan.threads, plan.instances)
-        self.loop = DirectCalls(cached(build_loop(simulator, spec)))
+        loop = build_collect_steps(simulator, spec, draws=True) if plan.draws else build_loop(simulator, spec)
+        self.loop = DirectCalls(cached(loop))
         self.part: Part | None = None
         self.exploring = exploring_of(plan.seed, plan.explorers, plan.restart_after, simulator.state_dtype)
         self._instances = [Instance(self, plan.first + i, new) for i in range(plan.instances)]
@@ -111,7 +113,8 @@ class FixedLengthCollector(Collector):
         """Collect so many steps from an instance of this collector."""
         instance.resize(steps)
         instance.begin_rollout()
-        return fill(steps, actor_params, instance)._replace(is_natural=not instance.explores)
+        filled = fill(steps, actor_params, instance)
+        return filled._replace(is_natural=not instance.explores, drawn=instance.outcomes.ended(instance.trajectory))
 
     def instance(self, place: int, index: int) -> "Instance":
         """Return the instance in a place of this collector's memory; it plays as the one of that number from now on."""
@@ -159,6 +162,7 @@ class Instance:
         total: sum of its rewards.
         terminated: whether any of its episodes so far was terminated, and not cut.
         explores: whether it makes excursions from archived states in this rollout.
+        outcomes: further outcomes of its steps.
     """
 
     def __init__(self, collector: FixedLengthCollector, index: int, new: Allocate) -> None:
@@ -168,6 +172,8 @@ class Instance:
         self.trajectory = self._capacity = allocate(spec, steps, new, steps, allocate_plain)
         self.states, rows = new_state(self._simulator), self.trajectory.select(None)
         self._arrays = new_loop_arrays(rows, spec, self.states, collector.exploring.finds(self.states))
+        room = new_outcomes(self.states, steps, collector.plan.draws, spec.observation_size)
+        self.outcomes = InstanceOutcomes(collector.plan.seed, index, room)
         self._generators = self._streams.at(0)
         self.number, self.age, self.total, self.over, self.terminated = -1, 0, 0.0, True, False
         self.explores, self._starts = False, collector.exploring.starts(index)
@@ -180,10 +186,10 @@ class Instance:
     def begin_rollout(self) -> None:
         """Choose the states of this rollout's excursions, if this instance makes any."""
         exploring = self._collector.exploring
+        self._arrays = self._arrays._replace(outcomes=self.outcomes.begun())
         self.explores = exploring.explores(self.index)
         if self.explores:
-            self._starts = exploring.starts(self.index)
-            self.over = True
+            self._starts, self.over = exploring.starts(self.index), True
 
     def resize(self, steps: int) -> None:
         """Fill the first rows of the memory from now on."""
@@ -220,8 +226,8 @@ class Instance:
         if not self.explores:
             return self._collect(actor_params, begin)
         most = self._collector.exploring.steps(self.index)
-        whole, stop = self._arrays, min(begin + most, self.trajectory.steps)
-        self._arrays = self._with_rows(self.trajectory.shortened(stop))
+        whole = self._arrays
+        self._arrays = self._with_rows(self.trajectory.shortened(min(begin + most, self.trajectory.steps)))
         row = self._collect(actor_params, begin)
         self._arrays = whole
         if not self.over:
@@ -242,9 +248,8 @@ class Instance:
         row, self.age, self.total = int(arrays.next_rows[0]), int(arrays.ages[0]), self.total + float(arrays.rewards[0])
         if arrays.statuses[0] != OK:
             raise describe_fault(int(arrays.statuses[0]), self._simulator, f"{self.number}{self._suffix}", self.age)
-        terminated, truncated = (
-            bool(flags[row - 1]) for flags in (self.trajectory.terminated, self.trajectory.truncated)
-        )
+        flags = self.trajectory.terminated, self.trajectory.truncated
+        terminated, truncated = (bool(flag[row - 1]) for flag in flags)
         self.over, self.terminated = terminated or truncated, self.terminated or terminated
         return row
 
@@ -275,14 +280,15 @@ class Instance:
     def metadata(self) -> dict[str, Any]:
         """Return number, age, rewards and generators of the episode as JSON values."""
         rng, policy_rng = (generator.bit_generator.state for generator in self._generators)
-        own = {name: getattr(self, name) for name in _METADATA}
-        return {**own, **order_of(self.states.dtype), "rng": rng, "policy_rng": policy_rng}
+        own = {name: getattr(self, name) for name in _METADATA} | order_of(self.states.dtype) | self.outcomes.metadata()
+        return {**own, "rng": rng, "policy_rng": policy_rng}
 
     def load(self, record: np.ndarray | None, metadata: dict[str, Any]) -> None:
         """Continue the episode of a record and its metadata, or raise if the record does not fit the simulator."""
         load_instance(record, metadata, self.states, self._arrays.policy_states)
         for name in _METADATA:
             setattr(self, name, metadata.get(name, False))
+        self.outcomes.load(metadata)
         self._generators = generator_in(metadata["rng"]), generator_in(metadata["policy_rng"])
 
     def replayed(self, record: np.ndarray, metadata: dict[str, Any]) -> ReplayedInstance:

@@ -8,10 +8,8 @@ from longstride.policies.compiled.forward import new_policy_states, workspace
 from longstride.policies.compiled.sampling import row_of
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.exploring.finds import Finds, new_finds
+from longstride.rollout.outcomes import Outcomes, new_outcomes
 from longstride.rollout.trajectory import ALIGNMENT, Allocate, Trajectory, allocate_plain
-
-Generators = tuple[np.random.Generator, np.random.Generator]
-"""Random streams of an instance: the simulator's, the policy's."""
 
 
 class LoopArrays(NamedTuple):
@@ -26,6 +24,7 @@ class LoopArrays(NamedTuple):
     playing: np.ndarray  # int64[1], the instance in hand: an exception comes from this one
     workspace: np.ndarray  # float32[*], scratch of the actor
     finds: Finds  # states that are noted for exploring starts
+    outcomes: Outcomes  # further outcomes of each step
 
 
 def new_loop_arrays(rows: Trajectory, spec: PolicySpec, states: np.ndarray, finds: Finds | None = None) -> LoopArrays:
@@ -46,6 +45,7 @@ def new_loop_arrays(rows: Trajectory, spec: PolicySpec, states: np.ndarray, find
         playing=playing,
         workspace=workspace(spec, count),
         finds=new_finds(states) if finds is None else finds,
+        outcomes=new_outcomes(states),
     )
 
 

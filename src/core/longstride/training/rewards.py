@@ -7,6 +7,7 @@ import numpy as np
 
 from longstride.learning.advantages import discount_of, step_discounts
 from longstride.learning.algorithms.interface import RolloutBatch
+from longstride.learning.batch.mean_outcomes import next_outcomes, with_mean_rewards
 from longstride.learning.batch.rare_rewards import RareRewards
 from longstride.learning.batch.value_memory import ValueMemory
 from longstride.learning.distributed.ranks import Ranks, flattened
@@ -73,7 +74,8 @@ class RewardPipeline:
         Raises:
             SimulatorError: a reward, or the time between two, is not finite.
         """
-        settings, trajectories = self._settings, collected.trajectories
+        settings, drawn = self._settings, [each.drawn for each in collected.instances]
+        trajectories = list(map(with_mean_rewards, collected.trajectories, drawn))
         grows = self._grows and not collected.whole.terminated
         natural = [each.trajectory for each in collected.instances if each.is_natural]
         self.discount = self._grown(natural, share_done, reach) if grows else self.gamma
@@ -89,7 +91,12 @@ class RewardPipeline:
         records = [outcome.metrics | {"return": outcome.total_reward} for outcome in collected.whole.finished]
         with naming_the_hook(self._simulator, "learn"):
             self._learned = self._simulator.hooks.learn(self._simulator, records)
-        return RolloutBatch(scaled, discounts, value_lambdas)
+        outcomes = [next_outcomes(each, self._discounts) for each in drawn]
+        return RolloutBatch(scaled, discounts, value_lambdas, outcomes=outcomes)
+
+    def _discounts(self, elapsed: np.ndarray) -> np.ndarray:
+        """Return the discounts of an update for elapsed times, float64 of the same shape."""
+        return step_discounts(self.discount, elapsed, self.interval, self._settings.discount_per)
 
     def _grown(self, natural: Sequence[Trajectory], share_done: float, reach: float) -> float:
         """Return the discount of a horizon that grows and never shrinks, with what natural trajectories say of it."""

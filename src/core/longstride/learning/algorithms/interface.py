@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from longstride.learning.advantages import Total
+from longstride.learning.batch.mean_outcomes import NextOutcomes
 from longstride.learning.listed.lists import Lists
 from longstride.learning.memory.chunks import Chunks
 from longstride.policies.candidates import ActionList
@@ -25,6 +26,8 @@ class RolloutBatch(NamedTuple):
 
     ``present_log_probs`` returns float32[T_i] of each, log-probabilities of its actions under the policy that is about
     to be improved. They cost a forward pass. With ROLLOUT_LAG they differ from those of the policy that collected it.
+
+    ``outcomes`` are further ones of the steps of each trajectory, if any were drawn.
     """
 
     trajectories: Sequence[Trajectory]
@@ -32,6 +35,7 @@ class RolloutBatch(NamedTuple):
     value_lambdas: Sequence[np.ndarray]
     total: Total | None = None
     present_log_probs: Callable[[], Sequence[np.ndarray]] = tuple
+    outcomes: Sequence[NextOutcomes | None] = ()
 
     def split(self, numbers: np.ndarray) -> list[np.ndarray]:
         """Return [T_i] of each trajectory, for [N] numbers of all steps."""

@@ -30,7 +30,7 @@ def critic_values(
     model, memory, samples = stepper.model, stepper.memory, uploaded.samples
     observations, part = (samples.observations, uploaded.final_observations), samples.chunks
     if part is None or chunks is None or not stepper.algorithm.needs_critic:
-        value = partial(_values, stepper) if stepper.algorithm.needs_critic else _zeros
+        value = partial(values_of, stepper) if stepper.algorithm.needs_critic else _zeros
         states = carried.new_zeros(0 if part is None else len(part.states), carried.shape[1])
         values, final_values = map(value, observations)
         return ValuesInOrder(values, final_values, states, carried)
@@ -43,7 +43,7 @@ def _zeros(observations: Tensor) -> Tensor:
     return observations.new_zeros(len(observations))
 
 
-def _values(stepper: Stepper, observations: Tensor) -> Tensor:
+def values_of(stepper: Stepper, observations: Tensor) -> Tensor:
     """Return float32[rows], the critic's values in units of the value normalisation."""
     model = stepper.model
     normalised = torch.empty(len(observations), device=observations.device)

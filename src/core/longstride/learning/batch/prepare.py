@@ -9,7 +9,8 @@ from torch import Tensor
 
 from longstride.learning.advantages import Total, mean_and_deviation, next_values_of
 from longstride.learning.algorithms.interface import RolloutBatch, Samples, Targets
-from longstride.learning.batch.critic_values import critic_values, read_values
+from longstride.learning.batch.critic_values import critic_values, read_values, values_of
+from longstride.learning.batch.mean_outcomes import with_mean_values
 from longstride.learning.batch.upload import Uploaded
 from longstride.learning.device_transfer import DeviceBuffers
 from longstride.learning.distributed.ranks import any_of
@@ -61,7 +62,10 @@ def prepare_batch(
     if penalty is not None:
         rollout = penalty.charge(stepper, rollout, samples)
     rollout = rollout._replace(present_log_probs=partial(_present_log_probs, stepper, rollout, samples))
-    targets = stepper.algorithm.targets(rollout, *_by_trajectory(rollout, values, final_values))
+    own, after = _by_trajectory(rollout, values, final_values)
+    value = partial(_value, stepper, buffers, scale)
+    means = with_mean_values(rollout.trajectories, after, rollout.discounts, rollout.outcomes, value)
+    targets = stepper.algorithm.targets(rollout._replace(trajectories=means), own, after)
     targets, explained_variance, scale = _explained(stepper, targets, values, scale, total)
     upload = partial(_with_targets, samples, targets, values, scale, buffers)
     complete = stepper.memory.run("upload", rollout.steps, upload)
@@ -74,6 +78,13 @@ def prepare_batch(
         sizes, kept = counting.sum(axis=1), None if kept is None else np.asarray(counting.any(axis=1))
     learned_from = np.flatnonzero(kept) if kept is not None and not kept.all() else None
     return Prepared(complete, learned_from, explained_variance, targets.figures, valued.carried, sizes)
+
+
+def _value(stepper: Stepper, buffers: DeviceBuffers, scale: ValueScale, observations: np.ndarray) -> np.ndarray:
+    """Return float32[n], the critic's values of float32[n, O] observations, in units of the reward."""
+    uploaded = buffers.upload([observations], width=stepper.model.spec.observation_size)
+    stepper.model.normalise_on_card(uploaded)
+    return np.asarray(values_of(stepper, uploaded).cpu().numpy() * scale.std + scale.mean)
 
 
 def _with_targets(

@@ -21,8 +21,8 @@ from longstride.rollout.collector import (
     snapshot_of,
 )
 from longstride.rollout.fault_locator import ReplayedInstance, StepSnapshot, generator_in
-from longstride.rollout.loop_arrays import Generators
 from longstride.rollout.streams.episode_stream import EpisodeSeeds
+from longstride.rollout.streams.generator_addresses import Generators
 from longstride.rollout.streams.swapped_generator import state_of, words_of
 from longstride.rollout.trajectory import Trajectory
 from longstride.seeding import stream

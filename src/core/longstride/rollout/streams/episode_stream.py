@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 
 from longstride.jit_cache.cache import cached
-from longstride.rollout.loop_arrays import Generators
+from longstride.rollout.streams.generator_addresses import Generators
 from longstride.rollout.streams.seed_words import seed_words
 from longstride.rollout.streams.swapped_generator import WORDS, memory_of, state_of, words_of
 from longstride.seeding import entropy, stream

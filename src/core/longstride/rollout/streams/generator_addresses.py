@@ -15,7 +15,8 @@ from numba.core import cgutils as untyped_cgutils
 from numba.core import config as numba_config
 from numba.extending import intrinsic
 
-from longstride.rollout.loop_arrays import Generators
+Generators = tuple[np.random.Generator, np.random.Generator]
+"""Random streams of an instance: the simulator's, the policy's."""
 
 _FIELDS = ("state_address", "state", "fnptr_next_uint64", "fnptr_next_uint32", "fnptr_next_double")
 """Numbers of a generator, by Numba's names for them."""
@@ -42,6 +43,11 @@ def rows_of(pairs: Sequence[Generators]) -> GeneratorRows:
         return GeneratorRows(*map(tuple, zip(*pairs, strict=True)))
     simulator, policy = zip(*pairs, strict=True)
     return GeneratorRows(*(np.array(list(map(_row_of, each)), np.int64) for each in (simulator, policy)))
+
+
+def row_of(generator: np.random.Generator) -> Any:
+    """Return the row of one generator for :func:`as_generator`, for an instance of its own: int64[1, 5]."""
+    return np.array([_row_of(generator)], np.int64) if _compiles else (generator,)
 
 
 def _row_of(generator: np.random.Generator) -> tuple[int, ...]:
