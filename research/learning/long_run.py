@@ -25,7 +25,7 @@ from longstride.training.evaluation.trained_policy import load_trained_policy
 from research.learning.long_run_models import Model, model_of
 from research.learning.optima import PROBLEMS
 
-_SOLVED = "lost_sales", "tandem", "n_model", "criss_cross"
+SOLVED = "lost_sales", "tandem", "n_model", "criss_cross"
 _STEPS, _STILL, _MOST_STEPS = 200, 1e-7, 400_000
 """Steps between two looks, change of all probabilities between them that counts as none, and steps at most."""
 
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     for run in options.runs:
         name = run.name.rpartition("-")[0]
-        if name not in PROBLEMS or PROBLEMS[name][0] not in _SOLVED:
+        if name not in PROBLEMS or PROBLEMS[name][0] not in SOLVED:
             parser.error(f"{run}: no folder of a run of these problems, such as runs/benchmark_optima/tandem-0")
         simulator = load_simulator(*PROBLEMS[name]).simulator
         model, reference = model_of(simulator, options.most), next(iter(simulator.references.values()))
@@ -56,9 +56,15 @@ def policy_of(run: Path, model: Model, greedy: bool) -> np.ndarray:
     trained = load_trained_policy(run)
     network = ActorCritic(trained.spec)
     network.flat[: len(trained.actor_params)] = torch.from_numpy(trained.actor_params)
+    return probabilities(network, model, greedy)
+
+
+@torch.no_grad()
+def probabilities(network: ActorCritic, model: Model, greedy: bool) -> np.ndarray:
+    """Return the same for a network."""
     logits = network.logits(network.normalised(torch.from_numpy(model.states.astype(np.float32)))).double()
     logits = torch.where(torch.from_numpy(model.allowed), logits, -torch.inf)
-    choices = torch.split(logits, list(trained.spec.action_space.choices), dim=1)
+    choices = torch.split(logits, list(network.spec.action_space.choices), dim=1)
     if greedy:
         chances = [torch.nn.functional.one_hot(each.argmax(dim=1), each.shape[1]).double() for each in choices]
     else:

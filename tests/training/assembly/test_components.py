@@ -1,7 +1,8 @@
-"""Parts of a run: how many steps its optimiser takes, and what its forward pass is given."""
+"""Parts of a run: how many steps its optimiser takes, what its forward pass is given, which outcomes are drawn."""
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 pytest.importorskip("pydantic")
@@ -10,6 +11,7 @@ from helpers.setups import set_up
 from oracles.toy_simulators import Shop
 
 from longstride.config import Config
+from longstride.rollout.outcomes.drawn import outcome_bytes
 from longstride.training.assembly import components
 from longstride.training.assembly.components import _run_steps
 from longstride.training.time_budget import NO_LIMIT
@@ -60,3 +62,51 @@ def test_the_forward_pass_keeps_states_in_the_format_of_the_plan(monkeypatch, ch
     assert (halves, rows, device.type, formats) == (2, 16, "cuda", [bf16])
     assert graphs is not None
     assert spec.observation_size == Shop().observation_size
+
+
+class Large(Shop):
+    """A shop whose state takes more than 16 KiB."""
+
+    state_dtype = np.dtype([*Shop.state_dtype.descr, ("more", np.float64, (2_048,))])
+
+
+class Hidden(Shop):
+    """A shop that forbids excursions: its observations hide a part of the state."""
+
+    exploring_starts = False
+
+
+class Wide(Shop):
+    """A shop with observations of a kilobyte."""
+
+    observation_size = 256
+
+
+@pytest.mark.parametrize(
+    ("simulator", "changes", "expected"),
+    [
+        (Shop, {}, 16),
+        (Shop, {"outcome_draws": 3}, 3),
+        (Shop, {"outcome_draws": 0}, 0),
+        (Hidden, {}, 16),
+        (Large, {}, 0),
+        (Wide, {"outcome_draws": 64, "training_episodes": 400}, 16),
+        (Shop, {"rollout_steps": 100}, 0),
+        (Shop, {"algorithm": "grpo"}, 0),
+        (Shop, {"policy_network": "mingru"}, 0),
+        (Shop, {"rollout_lag": 1}, 0),
+        (Shop, {"collect_on": "torch"}, 0),
+    ],
+)
+def test_outcomes_are_drawn_where_copies_can_be_played(simulator, changes, expected):
+    setup = set_up(Config.model_validate(changes), simulator())
+    plan = SimpleNamespace(collect_on=changes.get("collect_on", "cpu"))
+    draws = components._draws(setup, plan)
+    assert draws == expected if simulator is not Wide else 0 < draws < 64
+    size = setup.size.samples * outcome_bytes(setup.spec.observation_size)
+    assert draws * size <= 128 << 20
+
+
+def test_a_simulator_that_forbids_excursions_has_none():
+    plan = SimpleNamespace(collect_on="cpu")
+    assert [components._explorers(set_up(Config(), kind()), plan) for kind in (Shop, Hidden)] == [4, 0]

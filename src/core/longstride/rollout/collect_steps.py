@@ -11,8 +11,8 @@ from longstride.policies.compiled.forward import build_network
 from longstride.policies.compiled.sampling import add_action_features, build_sampling, row_of
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.collect_listed import build_collect_listed
-from longstride.rollout.draw_outcomes import build_draw_outcomes
 from longstride.rollout.exploring.finds import note_find
+from longstride.rollout.outcomes.draw_outcomes import build_draw_outcomes
 from longstride.rollout.record_step import build_make_step, record
 from longstride.rollout.streams.generator_addresses import as_generator
 from longstride.simulators.compile import kernel_functions

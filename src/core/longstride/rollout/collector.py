@@ -16,7 +16,7 @@ from longstride.policies.compiled.forward import align_params
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.exploring.exploration import NO_EXPLORING, Exploring
 from longstride.rollout.fault_locator import ReplayedInstance, StepSnapshot, load_record
-from longstride.rollout.outcomes import Drawn
+from longstride.rollout.outcomes.drawn import Drawn
 from longstride.rollout.trajectory import Trajectory
 from longstride.simulators.compile_errors import describe_compile_error
 from longstride.simulators.simulator import Simulator

@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from longstride.rollout.exploring.exploration import Part, Played, exploring_of
 from longstride.rollout.fault_locator import ReplayedInstance, generator_in, record_of
 from longstride.rollout.fill_rollout import fill
 from longstride.rollout.loop_arrays import LoopArrays, new_loop_arrays, with_more_capacity
-from longstride.rollout.outcomes import InstanceOutcomes, new_outcomes
+from longstride.rollout.outcomes.drawn import InstanceOutcomes, new_outcomes
 from longstride.rollout.streams.episode_stream import EpisodeStreams
 from longstride.rollout.streams.generator_addresses import rows_of
 from longstride.rollout.trajectory import Allocate, Trajectory, allocate, allocate_plain
@@ -118,9 +118,7 @@ class FixedLengthCollector(Collector):
 
     def instance(self, place: int, index: int) -> "Instance":
         """Return the instance in a place of this collector's memory; it plays as the one of that number from now on."""
-        instance = self._instances[place]
-        instance.become(index)
-        return instance
+        return self._instances[place].become(index)
 
     def compile(self, actor_params: np.ndarray) -> float:
         """Compile the loop without a step; return the seconds it took."""
@@ -178,10 +176,11 @@ class Instance:
         self.number, self.age, self.total, self.over, self.terminated = -1, 0, 0.0, True, False
         self.explores, self._starts = False, collector.exploring.starts(index)
 
-    def become(self, index: int) -> None:
-        """Be the instance of this number, with its random streams."""
+    def become(self, index: int) -> Self:
+        """Be the instance of this number, with its random streams, and return it."""
         self.index, plan = index, self._collector.plan
         self._streams = EpisodeStreams(plan.seed, index // plan.group_size, index)
+        return self
 
     def begin_rollout(self) -> None:
         """Choose the states of this rollout's excursions, if this instance makes any."""
@@ -217,9 +216,8 @@ class Instance:
 
     def restart_old_episode(self) -> None:
         """Let the next rollout begin another episode where this one is too old."""
-        plan, exploring = self._collector.plan, self._collector.exploring
-        limits = exploring.oldest, exploring.runs_away
-        self.over = self.over or restarts(plan, self.index, self.number, self.age, *limits)
+        plan, of = self._collector.plan, self._collector.exploring
+        self.over = self.over or restarts(plan, self.index, self.number, self.age, of.oldest, of.runs_away)
 
     def collect_steps(self, actor_params: np.ndarray, begin: int) -> int:
         """Continue the episode to its end or to the last row, an excursion to its last step; return the row after."""
@@ -228,8 +226,7 @@ class Instance:
         most = self._collector.exploring.steps(self.index)
         whole = self._arrays
         self._arrays = self._with_rows(self.trajectory.shortened(min(begin + most, self.trajectory.steps)))
-        row = self._collect(actor_params, begin)
-        self._arrays = whole
+        row, self._arrays = self._collect(actor_params, begin), whole
         if not self.over:
             self.over = self.trajectory.truncated[row - 1] = True
         return row
@@ -266,8 +263,8 @@ class Instance:
         if self.explores:
             return None
         with self._named():
-            metrics = metrics_of(self._simulator, self.states)
-            return EpisodeOutcome(self.total, metrics, self._simulator.message(self.states[0]))
+            metrics, message = metrics_of(self._simulator, self.states), self._simulator.message(self.states[0])
+            return EpisodeOutcome(self.total, metrics, message)
 
     def arguments(self, actor_params: np.ndarray) -> tuple[Any, ...]:
         """Return the arguments of the compiled loop."""

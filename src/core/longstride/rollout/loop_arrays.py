@@ -8,7 +8,7 @@ from longstride.policies.compiled.forward import new_policy_states, workspace
 from longstride.policies.compiled.sampling import row_of
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.exploring.finds import Finds, new_finds
-from longstride.rollout.outcomes import Outcomes, new_outcomes
+from longstride.rollout.outcomes.drawn import Outcomes, new_outcomes
 from longstride.rollout.trajectory import ALIGNMENT, Allocate, Trajectory, allocate_plain
 
 

@@ -97,10 +97,10 @@ class Learning(BaseModel):
     number. Float 0 .. 0.5; 0 for none. Only if rollouts grow and are collected on the CPU, by a policy without memory.
     Metrics count the other instances."""
 
-    outcome_draws: int = Field(default=8, ge=0, le=64)
+    outcome_draws: int = Field(default=16, ge=0, le=64)
     """How often each step is repeated from a copy of its state, with other random numbers: updates learn from means
-    over these outcomes. Integer 0 .. 64; 0 for never. Only where EXPLORING_STARTS are possible, and not for long if all
-    outcomes are the same. More: less noise, and proportionally more simulation and values of the critic."""
+    over these outcomes. Integer 0 .. 64; 0 for never. Only if rollouts grow and are collected on the CPU, by a policy
+    without memory, and if states take at most 16 KiB and outcomes differ. More: less noise, more simulation."""
 
     value_coefficient: float = Field(default=0.5, gt=0, le=10)
     """Weight of the value loss. Float > 0, <= 10. Actor and critic share no parameters, so it only scales the critic's

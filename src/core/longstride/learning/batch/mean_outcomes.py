@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from longstride.rollout.outcomes import Drawn
+from longstride.rollout.outcomes.drawn import Drawn
 from longstride.rollout.trajectory import Trajectory
 
 

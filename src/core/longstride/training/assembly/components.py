@@ -25,7 +25,7 @@ from longstride.rollout.collector import Collector, RolloutPlan
 from longstride.rollout.episode_collector import EpisodeCollector
 from longstride.rollout.fixed_length_collector import FixedLengthCollector
 from longstride.rollout.gymnasium_collector import GymnasiumCollector
-from longstride.rollout.outcomes import outcome_bytes
+from longstride.rollout.outcomes.drawn import outcome_bytes
 from longstride.seeding import stream
 from longstride.simulators.described import described
 from longstride.simulators.simulator import Simulator, function_of
@@ -45,8 +45,8 @@ from longstride.training.trainer import Trainer
 _TIMED_STEPS = 2_000_000
 """Steps of a run that only time ends, as far as its evaluations are concerned."""
 
-_MOST_OF_OUTCOMES = 128 << 20
-"""Bytes of the further outcomes of a rollout."""
+_MOST_OF_OUTCOMES, _LARGEST_COPY = 128 << 20, 16 << 10
+"""Bytes of the further outcomes of a rollout, and of a state that is copied for each of them."""
 
 _FEW_EPISODES = 4
 """Episodes of each heuristic that is only played for the display of a run."""
@@ -131,22 +131,23 @@ def build_collector(setup: Setup, plan: Plan, ranks: Ranks = ALONE) -> Collector
 def _explorers(setup: Setup, plan: Plan) -> int:
     """Return of how many instances one makes excursions from archived states; 0 where none can."""
     share = setup.config.exploring_starts
-    return max(round(1.0 / share), 2) if share > 0.0 and _plays_copies(setup, plan) else 0
+    can_begin_anywhere = setup.simulator.exploring_starts and _plays_copies(setup, plan)
+    return max(round(1.0 / share), 2) if share > 0.0 and can_begin_anywhere else 0
 
 
 def _draws(setup: Setup, plan: Plan) -> int:
     """Return how many further outcomes of each step are drawn: 0 where none can be, and no more than memory has."""
-    if not (_plays_copies(setup, plan) and setup.algorithm.needs_critic):
+    is_small = setup.simulator.state_dtype.itemsize <= _LARGEST_COPY
+    if not (is_small and _plays_copies(setup, plan) and setup.algorithm.needs_critic):
         return 0
     of_all_steps = setup.size.samples * outcome_bytes(setup.spec.observation_size)
     return min(setup.config.outcome_draws, _MOST_OF_OUTCOMES // of_all_steps)
 
 
 def _plays_copies(setup: Setup, plan: Plan) -> bool:
-    """Return whether training can play on from copies of the simulator's states, beside what it plays anyway."""
+    """Return whether training can play from copies of the simulator's states, beside what it plays anyway."""
     is_local = plan.collect_on == "cpu" and not setup.has_players
-    can_begin_anywhere = setup.size.restart_after > 0 and setup.simulator.exploring_starts
-    return is_local and can_begin_anywhere and not setup.spec.family.joint_steps
+    return is_local and setup.size.restart_after > 0 and not setup.spec.family.joint_steps
 
 
 def _build_forward(setup: Setup, plan: Plan, instances: int) -> TorchForward:

@@ -1,4 +1,4 @@
-"""The compiled part of ``outcomes.py``: a step is repeated from copies of its state."""
+"""The compiled part of ``drawn.py``: a step is repeated from copies of its state."""
 
 import numpy as np
 from numba import njit
@@ -14,7 +14,7 @@ def build_draw_outcomes(simulator: Simulator) -> Function:
 
     Returns:
         ``draw_outcomes(outcomes, i, t, parameters, action, guarded) -> status``. It plays the first copy of instance
-        ``i`` in :class:`longstride.rollout.outcomes.Outcomes` and writes row ``t``.
+        ``i`` in :class:`longstride.rollout.outcomes.drawn.Outcomes` and writes row ``t``.
     """
     functions = kernel_functions(simulator)
     step, time, (read_observation, _) = functions.step, functions.time, build_readers(simulator, functions)

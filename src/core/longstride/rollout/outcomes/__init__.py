@@ -1,0 +1,1 @@
+"""Further outcomes of the steps that are played."""
