@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.specs import actor_spec
 from helpers.toy_runs import HIDDEN, SEED, actor_weights, toy_model
-from oracles.toy_simulators import NAN_REWARD, Choices, FaultParameters, Faulty, Shop
+from oracles.toy_simulators import NAN_REWARD, Bandit, Choices, FaultParameters, Faulty, Shop
 from scipy import stats
 
 from longstride.errors import SimulatorError
@@ -111,6 +111,19 @@ def test_a_simulator_without_randomness_is_not_repeated_for_long():
 def test_a_simulator_with_randomness_is_repeated_throughout():
     collector = new_collector(Choices(), steps=600)
     assert all(drawn is not None for _, drawn in collected(collector, actor_weights(toy_model("choices")), 4))
+
+
+def test_fewer_are_drawn_where_all_observations_differ():
+    """The observation of Bandit has a real number; the stock of Shop has few values, its cash a few more."""
+    collector, weights = new_collector(Bandit(), draws=8), actor_weights(toy_model("bandit"))
+    rounds = collected(collector, weights, 2)
+    assert [drawn.rewards.shape[1] for _, drawn in rounds] == [8] * INSTANCES + [2] * INSTANCES
+    records, metadata = collector.state_dict()
+    restored = new_collector(Bandit(), draws=8)
+    restored.load_state_dict(CollectorState(records, json.loads(json.dumps(metadata))))
+    for (one, drawn), (other, too) in zip(collected(collector, weights), collected(restored, weights), strict=True):
+        assert drawn.rewards.shape[1] == 2
+        assert same_bits(one, other) and same_bits(drawn, too)
 
 
 def test_a_fault_of_an_outcome_ends_the_collection():

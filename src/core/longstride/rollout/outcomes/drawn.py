@@ -5,6 +5,7 @@ that takes the mean over such outcomes has less of the simulator's noise in its 
 and the same expectation. What the policy sees and does is not touched.
 """
 
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,10 @@ from longstride.seeding import stream
 
 _ENOUGH = 1_000
 """Steps whose outcomes have all been equal to what happened, after which none are drawn any more."""
+
+_ALL_DIFFER, _FEWER = 0.75, 4
+"""Share of different observations in a first rollout above which so many times fewer outcomes are drawn: each different
+one has to be valued, and real numbers are all different."""
 
 
 class Drawn(NamedTuple):
@@ -61,38 +66,51 @@ class InstanceOutcomes:
     """
 
     def __init__(self, seed: int, index: int, room: Outcomes) -> None:
-        self._name, self._room = (seed, "outcomes", index), room
-        self._rollouts, self._same = 0, 0  # same: steps without another outcome so far, -1 once there was one
-
-    @property
-    def _draws(self) -> bool:
-        """Whether any are drawn: not if there is no room, and not if they are always equal to what happened."""
-        return self._room.drawn.rewards.size > 0 and self._same < _ENOUGH
+        self._name, self._room, self._most = (seed, "outcomes", index), room, room.drawn.rewards.shape[2]
+        self._rollouts, self._same, self._draws = 0, 0, self._most
 
     def begun(self) -> Outcomes:
         """Return the room for a rollout, with a random stream of its own."""
+        self._columns = Drawn(*(_with_draws(column, self._draws) for column in self._room.drawn))
         if not self._draws:
-            return self._room._replace(drawn=Drawn(*(column[:, :, :0] for column in self._room.drawn)))
+            return self._room._replace(drawn=self._columns)
         self._rollouts += 1
         self._generator = stream(*self._name, self._rollouts)  # the loop has only its address
-        return self._room._replace(generators=row_of(self._generator))
+        return self._room._replace(drawn=self._columns, generators=row_of(self._generator))
 
     def ended(self, trajectory: Trajectory) -> Drawn | None:
         """Return what was drawn in a rollout, views that the next one overwrites; None if nothing was."""
         if not self._draws:
             return None
-        drawn = Drawn(*(column[0, : trajectory.steps] for column in self._room.drawn))
+        drawn = Drawn(*(column[0, : trajectory.steps] for column in self._columns))
         if self._same >= 0:
             self._same = self._same + trajectory.steps if _are_same(drawn, trajectory) else -1
+        if self._same >= _ENOUGH:
+            self._draws = 0
+        elif self._rollouts == 1 and share_of_kinds(drawn.observations) > _ALL_DIFFER:
+            self._draws = -(-self._most // _FEWER)
         return drawn
 
     def metadata(self) -> dict[str, Any]:
         """Return what a checkpoint keeps."""
-        return {"outcomes": [self._rollouts, self._same]} if self._room.drawn.rewards.size else {}
+        return {"outcomes": [self._rollouts, self._same, self._draws]} if self._most else {}
 
     def load(self, metadata: dict[str, Any]) -> None:
         """Continue after :meth:`metadata`."""
-        self._rollouts, self._same = metadata.get("outcomes", [0, 0])
+        self._rollouts, self._same, draws = metadata.get("outcomes", [0, 0, self._most])
+        self._draws = min(draws, self._most)
+
+
+def _with_draws(column: np.ndarray, draws: int) -> np.ndarray:
+    """Return the first of the memory of a column [1, T, K, ...] as one with fewer draws, contiguous as a loop asks."""
+    _, steps, _, *rest = column.shape
+    return column.reshape(-1)[: steps * draws * prod(rest)].reshape(1, steps, draws, *rest)
+
+
+def share_of_kinds(observations: np.ndarray) -> float:
+    """Return how many of float32[T, K, O] observations differ from each other, as a share."""
+    rows = observations.reshape(-1, observations.shape[2])
+    return len(np.unique(rows, axis=0)) / max(len(rows), 1)
 
 
 def _are_same(drawn: Drawn, trajectory: Trajectory) -> bool:
