@@ -306,7 +306,7 @@ EXPLORING_STARTS = 0.25
 # How often each step is repeated from a copy of its state, with other random numbers: updates learn from means over
 # these outcomes. Integer 0 .. 64; 0 for never. Only if rollouts grow and are collected on the CPU, by a policy without
 # memory, and if states take at most 16 KiB and outcomes differ. More: less noise, more simulation.
-OUTCOME_DRAWS = 8
+OUTCOME_DRAWS = 16
 
 # Weight of the value loss. Float > 0, <= 10. Actor and critic share no parameters, so it only scales the critic's
 # gradient before its clipping.

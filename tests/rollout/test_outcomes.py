@@ -9,10 +9,13 @@ from helpers.toy_runs import HIDDEN, SEED, actor_weights, toy_model
 from oracles.toy_simulators import NAN_REWARD, Bandit, Choices, FaultParameters, Faulty, Shop
 from scipy import stats
 
-from longstride.errors import SimulatorError
+from longstride.errors import OutcomeError, SimulatorError
 from longstride.rollout.collector import CollectorState, RolloutPlan
 from longstride.rollout.fixed_length_collector import FixedLengthCollector
-from longstride.rollout.outcomes.drawn import outcome_bytes
+from longstride.rollout.outcomes import drawn as outcomes
+from longstride.rollout.outcomes.drawn import hashes_of, outcome_bytes
+from longstride.simulators.simulator import Simulator
+from longstride.simulators.spaces import Box, MultiDiscrete
 
 STEPS, INSTANCES, DRAWS = 120, 3, 5
 
@@ -126,13 +129,98 @@ def test_fewer_are_drawn_where_all_observations_differ():
         assert same_bits(one, other) and same_bits(drawn, too)
 
 
-def test_a_fault_of_an_outcome_ends_the_collection():
+class Seldom(Bandit):
+    """A bandit whose reward is NaN, or whose step raises, once in a hundred steps."""
+
+    parameters = FaultParameters(NAN_REWARD, 0)
+
+    def step(state, parameters, action, rng):
+        """Fail now and then."""
+        state.context = int(rng.random() * 4)
+        state.noise = rng.random()
+        if rng.random() < 0.01:
+            if parameters.step:
+                raise ValueError("no such place")
+            return np.nan, False
+        return 0.0, False
+
+
+@pytest.mark.parametrize(("raises", "words"), [(0, "reward that is NaN"), (1, "no such place")])
+def test_a_fault_of_an_outcome_says_so(raises, words):
+    """One hundred further outcomes of a step: the first one that fails is hardly that of the episode."""
+    simulator = Seldom()
+    simulator.parameters = FaultParameters(NAN_REWARD, raises)
+    with pytest.raises(OutcomeError, match=rf"{words}.*repeated with other random numbers.*OUTCOME_DRAWS = 0"):
+        collected(new_collector(simulator, draws=100), actor_weights(toy_model("bandit")))
+
+
+def test_a_fault_of_the_episode_is_named_as_before():
     simulator = Faulty()
     simulator.parameters = FaultParameters(NAN_REWARD, 5)
-    with pytest.raises(SimulatorError, match="reward"):
+    with pytest.raises(SimulatorError, match="step 5: step returned a reward") as failed:
         collected(new_collector(simulator), np.zeros(1_000, np.float32))
+    assert not isinstance(failed.value, OutcomeError)
+
+
+class ChangesItsAction(Simulator):
+    """Without randomness; its step overwrites the action that it is given."""
+
+    observation_size, max_steps = 1, 1_000
+    state_dtype = np.dtype([("total", np.float64)])
+
+    def reset(state, parameters, rng):
+        """Start."""
+        state.total = 0.0
+
+    def observe(state, parameters, observation):
+        """Write the total."""
+        observation[0] = np.tanh(state.total)
+
+    def step(state, parameters, action, rng):
+        """Add the action up, and change it."""
+        state.total += action[0]
+        action[0] = (action[0] + 1) % 3
+        return np.float64(action[0]), False
+
+
+@pytest.mark.parametrize("space", [MultiDiscrete([3, 2]), Box([-1.0], [1.0])], ids=["choices", "numbers"])
+def test_a_step_may_change_the_action_that_it_is_given(space):
+    simulator = ChangesItsAction()
+    simulator.action_space = space
+    collector = new_collector(simulator)
+    weights = np.random.default_rng(0).normal(0.0, 0.1, collector.spec.layout.actor_size).astype(np.float32)
+    for trajectory, drawn in collected(collector, weights):
+        assert np.array_equal(drawn.rewards, np.repeat(trajectory.rewards[:, None], DRAWS, axis=1))
 
 
 def test_the_bytes_of_an_outcome_are_those_of_its_arrays(shop):
     _, drawn = shop[0]
     assert sum(column.nbytes for column in drawn) == STEPS * DRAWS * outcome_bytes(Shop.observation_size)
+
+
+def test_long_rollouts_have_fewer_for_want_of_room(monkeypatch):
+    """There is room for two outcomes of each step of a whole rollout, so for four of half as many."""
+    size = outcome_bytes(Faulty.observation_size)
+    monkeypatch.setattr(outcomes, "ROOM", INSTANCES * STEPS * 2 * size)
+    collector, weights = new_collector(Faulty()), np.zeros(1_000, np.float32)
+    found = [drawn.rewards.shape for _, drawn in collected(collector, weights)]
+    collector.resize(STEPS // 2)
+    found += [drawn.rewards.shape for _, drawn in collected(collector, weights)]
+    assert found == [(STEPS, 2)] * INSTANCES + [(STEPS // 2, 4)] * INSTANCES
+
+
+def test_a_resumed_run_may_draw_more():
+    collector, weights = new_collector(Bandit(), draws=8), actor_weights(toy_model("bandit"))
+    collected(collector, weights)
+    other = new_collector(Bandit(), draws=32)
+    other.load_state_dict(collector.state_dict())
+    assert {drawn.rewards.shape[1] for _, drawn in collected(other, weights)} == {8}
+
+
+@pytest.mark.parametrize("values", [2, 9, 1_000])
+def test_different_rows_hardly_share_a_hash(values):
+    """Counts, signs and zeros are told apart although most of their bits are equal."""
+    rng = np.random.default_rng(values)
+    rows = np.unique(rng.integers(values, size=(100_000, 40)), axis=0).astype(np.float32) - values // 2
+    assert len(np.unique(hashes_of(rows))) == len(np.unique(rows, axis=0))
+    assert np.array_equal(hashes_of(rows), hashes_of(rows[::-1])[::-1])

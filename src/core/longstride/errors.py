@@ -99,6 +99,10 @@ class PolicyNotFiniteError(SimulatorError):
     """The outputs of the policy were NaN or infinite during collection: its parameters have diverged."""
 
 
+class OutcomeError(SimulatorError):
+    """A simulator broke its contract in a further outcome of a step, which no episode contains."""
+
+
 class GpuLostError(UserError):
     """A GPU failed; this process cannot use CUDA again, not even to shut it down."""
 

@@ -36,7 +36,7 @@ class Valuing:
     def values(self, on_card=True):
         self.sizes.clear()
         rows = self.rows.as_subclass(OnCard) if on_card else self.rows
-        return critic_values._values(self.stepper, rows).numpy()
+        return critic_values.values_of(self.stepper, rows).numpy()
 
     @torch.no_grad()
     def expected(self):

@@ -5,10 +5,12 @@ import pytest
 from oracles.slow_update import slow_gae
 
 from longstride.learning.advantages import gae
+from longstride.learning.batch import mean_outcomes
 from longstride.learning.batch.mean_outcomes import (
     NextOutcomes,
     distinct_rows,
     next_outcomes,
+    values_of_rows,
     with_mean_rewards,
     with_mean_values,
 )
@@ -103,6 +105,16 @@ def test_rows_of_one_hash_that_differ_are_all_kept(monkeypatch):
     monkeypatch.setattr(np, "unique", lambda hashes, **_: (None, np.zeros(1, int), np.zeros(len(hashes), int)))
     kept, places = distinct_rows(np.arange(8, dtype=np.float32).reshape(4, 2))
     assert kept.tolist() == places.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("block", [16, 100, 1 << 20])
+def test_rows_are_valued_block_by_block(monkeypatch, block):
+    monkeypatch.setattr(mean_outcomes, "_BLOCK", block)
+    rng = np.random.default_rng(block)
+    parts = [rng.integers(5, size=(n, SIZE)).astype(np.float32) for n in (7, 0, 31, 1)]
+    found = values_of_rows(parts, value)
+    assert [len(each) for each in found] == [7, 0, 31, 1]
+    assert all(np.array_equal(each, value(part)) for each, part in zip(found, parts, strict=True))
 
 
 def test_the_mean_over_outcomes_has_less_variance_and_the_same_mean():

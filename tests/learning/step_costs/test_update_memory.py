@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from longstride.hardware.planning.choices import auto_batch_size
 from longstride.hardware.planning.update_memory import LARGEST_BATCH, SAFETY, workspace_bytes
-from longstride.learning.batch.critic_values import _values
+from longstride.learning.batch.critic_values import values_of
 from longstride.learning.device_transfer import upload
 from longstride.learning.step_costs.columns import column_bytes
 from longstride.learning.step_costs.update_memory import bytes_of_a_sample, estimate_memory, fixed_bytes
@@ -242,6 +242,6 @@ def test_values_before_the_update_need_no_more_than_its_steps():
     shape = mlp_spec((16, 32, 4), (16, 512, 512, 1), space=Discrete(4))
     stepper, rollout, *_ = prepared_step(shape, "fp32", 4096, 64)
     with PeakBytes(*rollout.tensors, stepper.model.flat) as real:
-        _values(stepper, rollout.observations.as_subclass(OnCard))
+        values_of(stepper, rollout.observations.as_subclass(OnCard))
     predicted = estimate_memory(shape, False, 4096, 64, 64, 1)
     assert real.peak <= 1.1 * (predicted.activations + predicted.gradients + predicted.indices + predicted.values)

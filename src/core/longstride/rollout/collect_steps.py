@@ -55,6 +55,7 @@ def _build_masked(simulator: Simulator, spec: PolicySpec, draws: bool) -> Functi
         rows, policy_states, workspace = arrays.rows, arrays.policy_states, arrays.workspace
         next_rows, ages, statuses, playing = arrays.next_rows, arrays.ages, arrays.statuses, arrays.playing
         guarded, action_row, end = new_guarded(size), np.zeros(row_size, row_dtype), rows.rewards.shape[1]
+        given = np.zeros(row_size, row_dtype)
         explores = arrays.finds.rarity.shape[1] > 0
         order, count = begin(states, generators, parameters, arrays, guarded)
         while count > 0:
@@ -74,15 +75,17 @@ def _build_masked(simulator: Simulator, spec: PolicySpec, draws: bool) -> Functi
                 rng, drawn = as_generator(generators.policy[i]), rows.actions[i, t]
                 action, log_prob = sample(outputs, actor_params, mask, rng, drawn, action_row)
                 if draws:
-                    arrays.outcomes.copies[i, 0] = state
+                    arrays.outcomes.copies[i, 0], given[:] = state, action_row
                 made = make_step(state, parameters, action, log_prob, as_generator(generators.simulator[i]), ages[i])
                 if made.status != OK:
                     statuses[i] = made.status
                     continue
+                if draws:
+                    statuses[i] = draw_outcomes(arrays.outcomes, i, t, parameters, action, given, guarded)
+                    if statuses[i] != OK:
+                        continue
                 record(arrays, i, t, log_prob, made)
-                statuses[i] = draw_outcomes(arrays.outcomes, i, t, parameters, action, guarded)
-                if statuses[i] == OK:
-                    statuses[i] = read_observation(state, parameters, guarded, rows.observations[i, t + 1])
+                statuses[i] = read_observation(state, parameters, guarded, rows.observations[i, t + 1])
                 going_on = not (made.terminated or made.truncated) and statuses[i] == OK
                 if explores and going_on:
                     note_find(arrays.finds, i, state, rows.observations[i, t + 1], ages[i], actor_params)
@@ -96,7 +99,7 @@ def _build_masked(simulator: Simulator, spec: PolicySpec, draws: bool) -> Functi
 
 
 @njit(nogil=True)
-def _draw_none(outcomes, i, t, parameters, action, guarded):  # type: ignore[no-untyped-def]
+def _draw_none(outcomes, i, t, parameters, action, given, guarded):  # type: ignore[no-untyped-def]
     return OK
 
 

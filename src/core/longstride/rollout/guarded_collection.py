@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from longstride.errors import EndlessEpisodeError, PolicyNotFiniteError, SimulatorError, this_command
+from longstride.errors import EndlessEpisodeError, OutcomeError, PolicyNotFiniteError, SimulatorError, this_command
 from longstride.escaping import shell_word
 from longstride.rollout.collector import Collector, CollectorState, InstanceTrajectory
 from longstride.rollout.fault_locator import FaultLocator, find_fault
@@ -50,7 +50,7 @@ def collect_guarded(
             return collect()
         with time_limit(seconds):  # ordinary Python, some of which needs the main thread
             return collect()
-    except PolicyNotFiniteError:
+    except (PolicyNotFiniteError, OutcomeError):
         raise
     except (SimulatorError, TooLong) as error:
         late, fault = isinstance(error, TooLong), str(error)

@@ -11,7 +11,7 @@ from longstride.policies.compiled.forward import new_policy_states
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.collector import Collector, CollectorState, EpisodeOutcome, InstanceTrajectory, RolloutPlan
 from longstride.rollout.fault_locator import ReplayedInstance, received_action
-from longstride.rollout.fill_rollout import fill
+from longstride.rollout.instances.fill_rollout import fill
 from longstride.rollout.single_step_policy import PolicySlot, build_step_policy
 from longstride.rollout.trajectory import Allocate, allocate, allocate_plain
 from longstride.seeding import stream

@@ -20,6 +20,7 @@ Function = Callable[..., Any]
 
 OK, OBSERVATION_TOO_LONG, OBSERVATION_NOT_FINITE, EMPTY_MASK, REWARD_NOT_FINITE = range(5)
 POLICY_NOT_FINITE, ACTION_NOT_ALLOWED, FEATURE_NOT_FINITE, LISTS_FULL, DESCRIPTION_NOT_FINITE = 5, 6, 7, 8, 9
+CLOCK_NOT_FORWARD = 10
 
 _LARGEST_METRIC = 1e150
 """Size from which squares of metrics overflow."""
@@ -233,6 +234,7 @@ def describe_fault(status: int, simulator: Simulator, episode: str, step: int) -
         OBSERVATION_NOT_FINITE: "observe wrote a NaN or an infinite value",
         EMPTY_MASK: empty_mask(simulator.action_space),
         REWARD_NOT_FINITE: "step returned a reward that is NaN or infinite",
+        CLOCK_NOT_FORWARD: "the clock went back in a step, or is not a number",
         POLICY_NOT_FINITE: "the policy's own outputs were NaN; lower the learning rates",
         FEATURE_NOT_FINITE: "action_features wrote a NaN or an infinite value",
         DESCRIPTION_NOT_FINITE: "describe_actions wrote a NaN or an infinite value",

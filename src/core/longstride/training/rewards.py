@@ -74,8 +74,8 @@ class RewardPipeline:
         Raises:
             SimulatorError: a reward, or the time between two, is not finite.
         """
-        settings, drawn = self._settings, [each.drawn for each in collected.instances]
-        trajectories = list(map(with_mean_rewards, collected.trajectories, drawn))
+        settings, trajectories = self._settings, collected.trajectories
+        drawn = [each.drawn for each in collected.instances]
         grows = self._grows and not collected.whole.terminated
         natural = [each.trajectory for each in collected.instances if each.is_natural]
         self.discount = self._grown(natural, share_done, reach) if grows else self.gamma
@@ -86,7 +86,9 @@ class RewardPipeline:
         require_finite(self._simulator, iteration, trajectories, discounts, self._share.first)
         if self._means_of_rare:
             shift, scale = (self._model.tensors[f"observation_{name}"].numpy() for name in ("mean", "scale"))
-            trajectories = self._rare.replaced(trajectories, shift, scale, self._ranks)
+            trajectories = self._rare.replaced(trajectories, drawn, shift, scale, self._ranks)
+        else:
+            trajectories = list(map(with_mean_rewards, trajectories, drawn))
         scaled = self._scaled(trajectories, discounts)
         records = [outcome.metrics | {"return": outcome.total_reward} for outcome in collected.whole.finished]
         with naming_the_hook(self._simulator, "learn"):

@@ -27,7 +27,8 @@ class RolloutBatch(NamedTuple):
     ``present_log_probs`` returns float32[T_i] of each, log-probabilities of its actions under the policy that is about
     to be improved. They cost a forward pass. With ROLLOUT_LAG they differ from those of the policy that collected it.
 
-    ``outcomes`` are further ones of the steps of each trajectory, if any were drawn.
+    ``outcomes`` are further ones of the steps of each trajectory, if any were drawn. Rewards are then means over all
+    outcomes of a step. Those that :meth:`Algorithm.targets` is given make up for the mean of the next values, too.
     """
 
     trajectories: Sequence[Trajectory]

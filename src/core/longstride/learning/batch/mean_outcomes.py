@@ -10,8 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from longstride.rollout.outcomes.drawn import Drawn
+from longstride.rollout.outcomes.drawn import Drawn, hashes_of
 from longstride.rollout.trajectory import Trajectory
+
+_BLOCK = 16 << 20
+"""Bytes of observations among which equal ones are looked for at once."""
 
 
 class NextOutcomes(NamedTuple):
@@ -21,12 +24,19 @@ class NextOutcomes(NamedTuple):
     discounts: np.ndarray  # float64[T, K], from the step to that observation; 0 where the process ended
 
 
+def rewards_of(trajectory: Trajectory, drawn: Drawn | None) -> np.ndarray:
+    """Return float32[T, 1 + K], the rewards of what happened and of what was drawn."""
+    return np.concatenate([trajectory.rewards[:, None], *([] if drawn is None else [drawn.rewards])], axis=1)
+
+
+def mean_rewards(rewards: np.ndarray) -> np.ndarray:
+    """Return float32[T], the means over the outcomes of float32[T, 1 + K]."""
+    return rewards[:, 0] if rewards.shape[1] == 1 else rewards.mean(axis=1, dtype=np.float64).astype(np.float32)
+
+
 def with_mean_rewards(trajectory: Trajectory, drawn: Drawn | None) -> Trajectory:
     """Return a trajectory whose rewards are the means over what happened and what was drawn."""
-    if drawn is None:
-        return trajectory
-    total = trajectory.rewards + drawn.rewards.sum(axis=1, dtype=np.float64)
-    return trajectory._replace(rewards=(total / (1 + drawn.rewards.shape[1])).astype(np.float32))
+    return trajectory if drawn is None else trajectory._replace(rewards=mean_rewards(rewards_of(trajectory, drawn)))
 
 
 def next_outcomes(drawn: Drawn | None, discount: Callable[[np.ndarray], np.ndarray]) -> NextOutcomes | None:
@@ -45,7 +55,8 @@ def with_mean_values(
 ) -> list[Trajectory]:
     """Return trajectories whose rewards make up for what the means of the discounted next values are above their own.
 
-    So every temporal difference is a mean over outcomes, and nothing that follows has to know.
+    So every temporal difference is a mean over outcomes, and nothing that follows has to know. Their rewards already
+    are such means.
 
     Args:
         trajectories: those of a rollout, of T steps each.
@@ -54,14 +65,10 @@ def with_mean_values(
         outcomes: further ones of each; None for none.
         value: returns the critic's float32[n] values of float32[n, O] observations.
     """
-    known = [each for each in outcomes if each is not None]
+    known = [each.observations.reshape(-1, each.observations.shape[2]) for each in outcomes if each is not None]
     if not known:
         return list(trajectories)
-    rows = np.concatenate([each.observations.reshape(-1, each.observations.shape[2]) for each in known])
-    kept, places = distinct_rows(rows)
-    pieces = np.split(value(rows[kept])[places], np.cumsum([each.discounts.size for each in known])[:-1])
-    values = iter(pieces)
-    changed = []
+    values, changed = iter(values_of_rows(known, value)), []
     for trajectory, after, discount, outcome in zip(trajectories, next_values, discounts, outcomes, strict=True):
         if outcome is None:
             changed.append(trajectory)
@@ -73,15 +80,25 @@ def with_mean_values(
     return changed
 
 
+def values_of_rows(parts: Sequence[np.ndarray], value: Callable[[np.ndarray], np.ndarray]) -> list[np.ndarray]:
+    """Return the values float32[n] of the rows of each part, float32[n, O]; of equal rows one is valued."""
+    starts = np.cumsum([0, *map(len, parts)])
+    found, at_once = np.empty(starts[-1], np.float32), max(_BLOCK // (4 * parts[0].shape[1]), 1)
+    for begin in range(0, len(found), at_once):
+        end = min(begin + at_once, len(found))
+        inside = zip(parts, np.maximum(begin - starts[:-1], 0), np.maximum(end - starts[:-1], 0), strict=True)
+        rows = np.concatenate([part[first:last] for part, first, last in inside])
+        kept, kinds = distinct_rows(rows)
+        found[begin:end] = value(rows[kept])[kinds]
+    return np.split(found, starts[1:-1])
+
+
 def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the places int64[m] of one of each kind of rows of float32[n, O], and for each row its kind, int64[n].
 
-    Of counts, many outcomes are alike, and each needs to be valued once. Rows are told apart by a hash of their bits;
-    if two of one hash differ, all rows are their own kind.
+    Rows are told apart by a hash of their bits; if two of one hash differ, all rows are their own kind.
     """
-    bits = np.ascontiguousarray(rows).view(np.uint32).astype(np.uint64)
-    weights = np.random.default_rng(0).integers(1 << 63, size=bits.shape[1], dtype=np.uint64) | np.uint64(1)
-    _, kept, kinds = np.unique((bits * weights).sum(axis=1), return_index=True, return_inverse=True)
+    _, kept, kinds = np.unique(hashes_of(rows), return_index=True, return_inverse=True)
     if (rows[kept[kinds]] == rows).all():
         return kept, kinds
     return np.arange(len(rows)), np.arange(len(rows))

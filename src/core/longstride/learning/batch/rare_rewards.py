@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from longstride.learning.batch.mean_outcomes import mean_rewards, rewards_of, with_mean_rewards
 from longstride.learning.distributed.ranks import ALONE, Ranks, flattened
+from longstride.rollout.outcomes.drawn import Drawn
 from longstride.rollout.trajectory import Trajectory
 
 _USUAL, _LARGER = 0.999, 10.0
@@ -35,11 +37,15 @@ AVERAGED = (
 
 
 class Steps(NamedTuple):
-    """Steps of a run: observations float32[n, O], actions int64[n, choices], rewards float32[n]."""
+    """Steps of a run: observations float32[n, O], actions int64[n, choices], rewards float32[n], outcomes int64[n].
+
+    Of a step that was repeated, ``outcomes`` counts what happened and what was drawn.
+    """
 
     observations: np.ndarray
     actions: np.ndarray
     rewards: np.ndarray
+    outcomes: np.ndarray
 
     def at(self, rows: slice | np.ndarray) -> "Steps":
         """Return some of them."""
@@ -72,35 +78,48 @@ class RareRewards:
         return AVERAGED
 
     def replaced(
-        self, trajectories: Sequence[Trajectory], shift: np.ndarray, scale: np.ndarray, ranks: Ranks = ALONE
+        self,
+        trajectories: Sequence[Trajectory],
+        drawn: Sequence[Drawn | None],
+        shift: np.ndarray,
+        scale: np.ndarray,
+        ranks: Ranks = ALONE,
     ) -> list[Trajectory]:
-        """Remember a rollout of all ranks; return this rank's part with means in place of rare rewards.
+        """Remember a rollout of all ranks; return this rank's part with means over outcomes, and for rare rewards.
 
-        Cells are those of observations with float32[O] ``shift`` and ``scale``. The given trajectories do not change.
+        A reward of one outcome is rare, not a mean over several. Cells are those of observations with float32[O]
+        ``shift`` and ``scale``. The given trajectories do not change.
         """
-        own = [_steps_of(each) for each in trajectories]
-        sizes = np.abs(np.concatenate(flattened(ranks.gather([each.rewards for each in own]))))
+        rewards = [rewards_of(*each) for each in zip(trajectories, drawn, strict=True)]
+        own = [_steps_of(*each) for each in zip(trajectories, rewards, strict=True)]
+        sizes = np.abs(np.concatenate(flattened(ranks.gather([each.ravel() for each in rewards]))))
         self._usual = max(self._usual, float(np.quantile(sizes, _USUAL, method="lower")))
         if self._rare is None and sizes.max() <= _LARGER * self._usual:
-            return list(trajectories)
-        self._remember(Steps(*map(np.concatenate, zip(*flattened(ranks.gather(own)), strict=True))))
+            return list(map(with_mean_rewards, trajectories, drawn))
+        rare = [self._rare_of(*each) for each in zip(own, rewards, strict=True)]
+        self._remember(*(_all_of(flattened(ranks.gather(each))) for each in (own, rare)))
         assert self._steps is not None and self._rare is not None
         cells, which = np.unique(self._rare.cells(shift, scale), return_inverse=True)
         counts = np.bincount(which)
         places, found = _places(self._steps.cells(shift, scale), cells)
-        visits = np.maximum(self._stride * np.bincount(places[found], minlength=len(cells)), counts)
+        seen = np.bincount(places[found], self._steps.outcomes[found], minlength=len(cells))
+        visits = np.maximum(self._stride * seen, counts)
         means, is_rare = np.bincount(which, self._rare.rewards) / visits, counts < _OFTEN * visits
         changed = []
-        for trajectory, steps in zip(trajectories, own, strict=True):
+        for trajectory, steps, each in zip(trajectories, own, rewards, strict=True):
             places, found = _places(steps.cells(shift, scale), cells)
-            usual = np.where(np.abs(steps.rewards) > _LARGER * self._usual, 0.0, steps.rewards)
-            rewards = np.where(found & is_rare[places], usual + means[places], steps.rewards)
-            changed.append(trajectory._replace(rewards=rewards.astype(np.float32)))
+            usual = mean_rewards(np.where(np.abs(each) > _LARGER * self._usual, np.float32(0.0), each))
+            learned = np.where(found & is_rare[places], usual + means[places], mean_rewards(each))
+            changed.append(trajectory._replace(rewards=learned.astype(np.float32)))
         return changed
 
-    def _remember(self, rollout: Steps) -> None:
-        """Include the steps of a rollout, unless enough rare rewards are known."""
-        rare = rollout.at(np.abs(rollout.rewards) > _LARGER * self._usual)
+    def _rare_of(self, steps: Steps, rewards: np.ndarray) -> Steps:
+        """Return the rare ones among float32[n, outcomes] rewards of some steps."""
+        rows, columns = np.nonzero(np.abs(rewards) > _LARGER * self._usual)
+        return steps.at(rows)._replace(rewards=rewards[rows, columns])
+
+    def _remember(self, rollout: Steps, rare: Steps) -> None:
+        """Include the steps of a rollout and its rare rewards, unless enough of those are known."""
         self._rare, kept = _joined(self._rare, rare), self._rare
         if kept is not None and len(kept.rewards) >= _ENOUGH:
             self._rare = kept
@@ -121,22 +140,30 @@ class RareRewards:
         """Restore what :meth:`arrays` returned, among others; begin anew without it."""
         self._usual, stride = arrays.get(f"{_PREFIX}numbers", np.array([0.0, 1.0])).tolist()
         self._stride = int(stride)
-        self._steps, self._rare = (
-            Steps(*(arrays[f"{_PREFIX}{kind}.{name}"] for name in Steps._fields))
-            if f"{_PREFIX}{kind}.rewards" in arrays
-            else None
-            for kind in ("steps", "rare")
-        )
+        self._steps, self._rare = (_restored(arrays, f"{_PREFIX}{kind}.") for kind in ("steps", "rare"))
         self._unsaid = self._rare is None
 
 
-def _steps_of(trajectory: Trajectory) -> Steps:
+def _restored(arrays: dict[str, np.ndarray], begin: str) -> Steps | None:
+    """Return the steps of which a checkpoint has columns with such names; None without any."""
+    if f"{begin}rewards" not in arrays:
+        return None
+    once = np.ones(len(arrays[f"{begin}rewards"]), np.int64)  # earlier versions repeated no step
+    return Steps(*(arrays.get(f"{begin}{name}", once) for name in Steps._fields))
+
+
+def _steps_of(trajectory: Trajectory, rewards: np.ndarray) -> Steps:
     steps = trajectory.steps
-    return Steps(trajectory.observations[:steps], trajectory.actions.reshape(steps, -1), trajectory.rewards)
+    outcomes = np.full(steps, rewards.shape[1], np.int64)
+    return Steps(trajectory.observations[:steps], trajectory.actions.reshape(steps, -1), trajectory.rewards, outcomes)
+
+
+def _all_of(parts: Sequence[Steps]) -> Steps:
+    return Steps(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def _joined(first: Steps | None, second: Steps) -> Steps:
-    return second if first is None else Steps(*map(np.concatenate, zip(first, second, strict=True)))
+    return second if first is None else _all_of([first, second])
 
 
 def _places(cells: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -25,7 +25,6 @@ from longstride.rollout.collector import Collector, RolloutPlan
 from longstride.rollout.episode_collector import EpisodeCollector
 from longstride.rollout.fixed_length_collector import FixedLengthCollector
 from longstride.rollout.gymnasium_collector import GymnasiumCollector
-from longstride.rollout.outcomes.drawn import outcome_bytes
 from longstride.seeding import stream
 from longstride.simulators.described import described
 from longstride.simulators.simulator import Simulator, function_of
@@ -45,8 +44,8 @@ from longstride.training.trainer import Trainer
 _TIMED_STEPS = 2_000_000
 """Steps of a run that only time ends, as far as its evaluations are concerned."""
 
-_MOST_OF_OUTCOMES, _LARGEST_COPY = 128 << 20, 16 << 10
-"""Bytes of the further outcomes of a rollout, and of a state that is copied for each of them."""
+_LARGEST_COPY = 16 << 10
+"""Bytes of a state that is copied for further outcomes."""
 
 _FEW_EPISODES = 4
 """Episodes of each heuristic that is only played for the display of a run."""
@@ -136,12 +135,10 @@ def _explorers(setup: Setup, plan: Plan) -> int:
 
 
 def _draws(setup: Setup, plan: Plan) -> int:
-    """Return how many further outcomes of each step are drawn: 0 where none can be, and no more than memory has."""
+    """Return how many further outcomes of each step are drawn at most; 0 where none can be."""
     is_small = setup.simulator.state_dtype.itemsize <= _LARGEST_COPY
-    if not (is_small and _plays_copies(setup, plan) and setup.algorithm.needs_critic):
-        return 0
-    of_all_steps = setup.size.samples * outcome_bytes(setup.spec.observation_size)
-    return min(setup.config.outcome_draws, _MOST_OF_OUTCOMES // of_all_steps)
+    can_draw = is_small and _plays_copies(setup, plan) and setup.algorithm.needs_critic
+    return setup.config.outcome_draws if can_draw else 0
 
 
 def _plays_copies(setup: Setup, plan: Plan) -> bool:

@@ -1,0 +1,1 @@
+"""Environment instances that fill their trajectories with episodes."""
