@@ -136,9 +136,9 @@ def _explorers(setup: Setup, plan: Plan) -> int:
 
 def _draws(setup: Setup, plan: Plan) -> int:
     """Return how many further outcomes of each step are drawn at most; 0 where none can be."""
-    is_small = setup.simulator.state_dtype.itemsize <= _LARGEST_COPY
-    can_draw = is_small and _plays_copies(setup, plan) and setup.algorithm.needs_critic
-    return setup.config.outcome_draws if can_draw else 0
+    if not (_plays_copies(setup, plan) and setup.algorithm.needs_critic):
+        return 0
+    return setup.config.outcome_draws if setup.simulator.state_dtype.itemsize <= _LARGEST_COPY else 0
 
 
 def _plays_copies(setup: Setup, plan: Plan) -> bool:
