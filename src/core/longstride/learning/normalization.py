@@ -95,7 +95,8 @@ class RewardScale:
     The statistics are those of Stable-Baselines3's ``VecNormalize``, and of Gymnasium's ``NormalizeReward`` within an
     episode: over all steps so far, of the sum of the episode's rewards up to the step, in which earlier rewards are
     discounted. They include a whole rollout before its rewards are divided. ``carried``, float64[instances], has the
-    sums of episodes that continue in the next rollout, 0 where none does.
+    sums of episodes that continue in the next rollout, 0 where none does. The reward of a step that was repeated is the
+    mean over its outcomes.
     """
 
     def __init__(self, instances: int) -> None:
