@@ -123,8 +123,8 @@ class InstanceOutcomes:
             if not self._room.drawing[0]:
                 raise
             raise OutcomeError(
-                f"{str(error).rstrip('.')}. This was when the step was repeated with other random numbers, so the "
-                "episode itself does not show it; OUTCOME_DRAWS = 0 repeats no step."
+                f"{str(error).rstrip('.')}. This step was repeated with other random numbers, so the episode "
+                "itself does not show the fault; OUTCOME_DRAWS = 0 repeats no step."
             ) from error
 
     def metadata(self) -> dict[str, Any]:
