@@ -7,8 +7,10 @@ import pytest
 from training.test_rollout_growth import GROWING, _large_rollouts_for_short_runs, no_display  # noqa: F401
 from training.test_trainer import assert_same_state, figures, new_run, train
 
+from longstride.learning.batch.mean_outcomes import next_outcomes
 from longstride.simulators.simulator import Simulator
 from longstride.simulators.spaces import Discrete
+from longstride.training import rewards
 from longstride.training.rewards import growing_discount
 from longstride.training.run_directory.metrics_log import read_metrics
 
@@ -90,6 +92,23 @@ def test_the_horizon_waits_for_episodes_that_are_still_short(tmp_path):
     found, shares = horizons(tmp_path)
     assert read_metrics(tmp_path)[-1]["value_memory"] > 15.0
     assert found == pytest.approx([2.0 * 100.0**share for share in shares])
+
+
+def test_outcomes_are_left_out_until_the_horizon_is_whole(tmp_path):
+    learned_from = []
+
+    def noting(drawn, discount):
+        learned_from.append(drawn is not None)
+        return next_outcomes(drawn, discount)
+
+    with pytest.MonkeyPatch.context() as patch:
+        no_display(patch)
+        patch.setattr(rewards, "next_outcomes", noting)
+        assert train(new_run(tmp_path, **LONG)) is True
+    found, _ = horizons(tmp_path)
+    instances = len(learned_from) // len(found)
+    assert np.array_equal(learned_from, np.repeat(np.array(found) > 19.9, instances))
+    assert 0 < sum(learned_from) < len(learned_from)
 
 
 def test_a_policy_with_memory_waits_for_half_of_the_run(tmp_path):

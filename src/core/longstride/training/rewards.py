@@ -69,16 +69,18 @@ class RewardPipeline:
         """Return what the update of an iteration, counted from 1, learns from; values are rescaled with the rewards.
 
         As long as no episode is terminated, the horizon may depend on the share of the run that was done before, on the
-        ``reach`` of the collector and on how long values hold together.
+        ``reach`` of the collector and on how long values hold together. Until it is whole, outcomes that were drawn are
+        left out: with less noise, a policy would commit itself to what is best for a short horizon.
 
         Raises:
             SimulatorError: a reward, or the time between two, is not finite.
         """
         settings, trajectories = self._settings, collected.trajectories
-        drawn = [each.drawn for each in collected.instances]
         grows = self._grows and not collected.whole.terminated
         natural = [each.trajectory for each in collected.instances if each.is_natural]
         self.discount = self._grown(natural, share_done, reach) if grows else self.gamma
+        is_whole = self.discount >= self.gamma
+        drawn = [each.drawn if is_whole else None for each in collected.instances]
         discounts, value_lambdas = (
             [step_discounts(per, t.elapsed, self.interval, settings.discount_per) for t in trajectories]
             for per in (self.discount, settings.value_lambda)
