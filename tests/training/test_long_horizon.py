@@ -94,7 +94,9 @@ def test_the_horizon_waits_for_episodes_that_are_still_short(tmp_path):
     assert found == pytest.approx([2.0 * 100.0**share for share in shares])
 
 
-def test_outcomes_are_left_out_until_the_horizon_is_whole(tmp_path):
+@pytest.mark.parametrize("long_lived", [0.5, 100.0])
+def test_outcomes_are_left_out_until_the_horizon_is_whole_and_where_values_hold_together(tmp_path, long_lived):
+    """Values of this simulator hold together for longer than half of the horizon, but not for a hundred of them."""
     learned_from = []
 
     def noting(drawn, discount):
@@ -104,11 +106,14 @@ def test_outcomes_are_left_out_until_the_horizon_is_whole(tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         no_display(patch)
         patch.setattr(rewards, "next_outcomes", noting)
+        patch.setattr(rewards, "_LONG_LIVED", long_lived)
         assert train(new_run(tmp_path, **LONG)) is True
     found, _ = horizons(tmp_path)
     instances = len(learned_from) // len(found)
-    assert np.array_equal(learned_from, np.repeat(np.array(found) > 19.9, instances))
-    assert 0 < sum(learned_from) < len(learned_from)
+    memory = np.array([record.get("value_memory", 0.0) for record in read_metrics(tmp_path)])
+    expected = (np.array(found) > 19.9) & (memory <= long_lived * 20.0)
+    assert np.array_equal(learned_from, np.repeat(expected, instances))
+    assert sum(expected) == 0 if long_lived < 1.0 else 0 < sum(expected) < len(expected)
 
 
 def test_a_policy_with_memory_waits_for_half_of_the_run(tmp_path):

@@ -28,6 +28,9 @@ _SHORTER, _SOONEST, _LATEST = 10.0, 0.2, 0.5
 """How much shorter the horizon is at first, where it grows, the share of the run after which it may be whole if values
 hold together for so long, and the share after which it is whole in any case."""
 
+_LONG_LIVED = 0.5
+"""Share of the horizon above which values hold together for long."""
+
 
 class RewardPipeline:
     """Makes of collected rollouts what an update learns from.
@@ -69,8 +72,8 @@ class RewardPipeline:
         """Return what the update of an iteration, counted from 1, learns from; values are rescaled with the rewards.
 
         As long as no episode is terminated, the horizon may depend on the share of the run that was done before, on the
-        ``reach`` of the collector and on how long values hold together. Until it is whole, outcomes that were drawn are
-        left out: with less noise, a policy would commit itself to what is best for a short horizon.
+        ``reach`` of the collector and on how long values hold together. Further outcomes count as
+        :attr:`_outcomes_count` says.
 
         Raises:
             SimulatorError: a reward, or the time between two, is not finite.
@@ -79,8 +82,8 @@ class RewardPipeline:
         grows = self._grows and not collected.whole.terminated
         natural = [each.trajectory for each in collected.instances if each.is_natural]
         self.discount = self._grown(natural, share_done, reach) if grows else self.gamma
-        is_whole = self.discount >= self.gamma
-        drawn = [each.drawn if is_whole else None for each in collected.instances]
+        counts = self._outcomes_count
+        drawn = [each.drawn if counts else None for each in collected.instances]
         discounts, value_lambdas = (
             [step_discounts(per, t.elapsed, self.interval, settings.discount_per) for t in trajectories]
             for per in (self.discount, settings.value_lambda)
@@ -108,6 +111,15 @@ class RewardPipeline:
             self._memory.learn(self._model, natural, self._ranks)
         seen = min(reach, self._memory.steps / self._settings.horizon)
         return min(max(growing_discount(self.gamma, share_done, seen), self.discount), self.gamma)
+
+    @property
+    def _outcomes_count(self) -> bool:
+        """Whether updates learn from means over further outcomes of a step.
+
+        Not while the horizon is short, for what is best for a short one, and not where values hold together for long,
+        as in loaded queues: there policies with less noise ended worse.
+        """
+        return self.discount >= self.gamma and self._memory.steps <= _LONG_LIVED * self._settings.horizon
 
     @property
     def _means_of_rare(self) -> bool:
