@@ -25,7 +25,7 @@ _ALL_DIFFER = 0.75
 valued, and real numbers are all different."""
 
 _ALL, _FEWER, _NONE = 1, 4, 0
-"""Of how many outcomes that were asked for one is drawn."""
+"""One outcome is drawn of so many in the plan; 0 for none."""
 
 ROOM = 256 << 20
 """Bytes for the outcomes of all instances of a process."""
