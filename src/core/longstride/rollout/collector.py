@@ -129,6 +129,10 @@ class Collector(Protocol):
     def resize(self, steps: int) -> None:
         """Collect so many steps from each instance from now on, at most those of the plan; episodes stay whole."""
 
+    def prepare(self, steps: int, outcomes: bool) -> None:
+        """Resize for the next rollout; say whether further outcomes of its steps count, if the plan has any."""
+        self.resize(steps)
+
     def compile(self, actor_params: np.ndarray) -> float:
         """Compile without a step; return the seconds it took.
 

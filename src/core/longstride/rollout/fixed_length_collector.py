@@ -49,6 +49,7 @@ class FixedLengthCollector(Collector):
         loop = build_collect_steps(simulator, spec, draws=True) if plan.draws else build_loop(simulator, spec)
         self.loop = DirectCalls(cached(loop))
         self.part: Part | None = None
+        self.draws = True
         self.exploring = exploring_of(plan.seed, plan.explorers, plan.restart_after, simulator.state_dtype)
         self._instances = [FixedLengthInstance(self, self.loop, plan.first + i, new) for i in range(plan.instances)]
 
@@ -57,6 +58,11 @@ class FixedLengthCollector(Collector):
         self.steps = steps
         for instance in self._instances:
             instance.resize(steps)
+
+    def prepare(self, steps: int, outcomes: bool) -> None:
+        """Resize for the next rollout, and say whether further outcomes of its steps count."""
+        self.resize(steps)
+        self.draws = outcomes
 
     def collect(
         self, actor_params: np.ndarray, first_episode: int, count: int
@@ -98,7 +104,7 @@ class FixedLengthCollector(Collector):
 
     def play(self, actor_params: np.ndarray, steps: int, instance: FixedLengthInstance) -> InstanceTrajectory:
         """Collect so many steps from an instance of this collector."""
-        instance.begin_rollout(steps)
+        instance.begin_rollout(steps, self.draws)
         with instance.outcomes.naming_faults():
             filled = fill(steps, actor_params, instance)
         return filled._replace(is_natural=not instance.explores, drawn=instance.outcomes.ended(instance.trajectory))

@@ -72,8 +72,7 @@ class RewardPipeline:
         """Return what the update of an iteration, counted from 1, learns from; values are rescaled with the rewards.
 
         As long as no episode is terminated, the horizon may depend on the share of the run that was done before, on the
-        ``reach`` of the collector and on how long values hold together. Further outcomes count as
-        :attr:`_outcomes_count` says.
+        ``reach`` of the collector and on how long values hold together.
 
         Raises:
             SimulatorError: a reward, or the time between two, is not finite.
@@ -82,8 +81,7 @@ class RewardPipeline:
         grows = self._grows and not collected.whole.terminated
         natural = [each.trajectory for each in collected.instances if each.is_natural]
         self.discount = self._grown(natural, share_done, reach) if grows else self.gamma
-        counts = self._outcomes_count
-        drawn = [each.drawn if counts else None for each in collected.instances]
+        drawn = [each.drawn for each in collected.instances]
         discounts, value_lambdas = (
             [step_discounts(per, t.elapsed, self.interval, settings.discount_per) for t in trajectories]
             for per in (self.discount, settings.value_lambda)
@@ -113,13 +111,14 @@ class RewardPipeline:
         return min(max(growing_discount(self.gamma, share_done, seen), self.discount), self.gamma)
 
     @property
-    def _outcomes_count(self) -> bool:
-        """Whether updates learn from means over further outcomes of a step.
+    def outcomes_count(self) -> bool:
+        """Whether the next update learns from means over further outcomes of each step.
 
         Not while the horizon is short, for what is best for a short one, and not where values hold together for long,
         as in loaded queues: there policies with less noise ended worse.
         """
-        return self.discount >= self.gamma and self._memory.steps <= _LONG_LIVED * self._settings.horizon
+        is_whole = self.discount >= self.gamma > 0.0
+        return is_whole and self._memory.steps <= _LONG_LIVED * self._settings.horizon
 
     @property
     def _means_of_rare(self) -> bool:

@@ -166,7 +166,7 @@ class Trainer:
         """Collect a rollout; where the policy's outputs are not finite, go back to good parameters and repeat it."""
         fallbacks: list[dict[str, Any]] = []
         if self.length.steps is not None:
-            self.collector.resize(self.length.steps)
+            self.collector.prepare(self.length.steps, self.rewards.outcomes_count)
         while True:
             before = self.collector.state_dict()
             trajectories, part = self._collect_part(before, self.share.of(instances))

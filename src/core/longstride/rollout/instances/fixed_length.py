@@ -60,11 +60,11 @@ class FixedLengthInstance:
         self._streams = EpisodeStreams(plan.seed, index // plan.group_size, index)
         return self
 
-    def begin_rollout(self, steps: int) -> None:
-        """Prepare for so many steps; choose the states of this rollout's excursions, if this instance makes any."""
+    def begin_rollout(self, steps: int, draws: bool) -> None:
+        """Prepare for so many steps, and for outcomes if any are drawn; choose the states of this rollout's excursions."""
         exploring = self._collector.exploring
         self.resize(steps)
-        self._arrays = self._arrays._replace(outcomes=self.outcomes.begun(steps))
+        self._arrays = self._arrays._replace(outcomes=self.outcomes.begun(steps, draws))
         self.explores = exploring.explores(self.index)
         if self.explores:
             self._starts, self.over = exploring.starts(self.index), True

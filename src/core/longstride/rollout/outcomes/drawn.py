@@ -89,12 +89,12 @@ class InstanceOutcomes:
         self._name, self._most, self._room = (seed, "outcomes", index), draws, new_outcomes(states, 1, most, size)
         self._rollouts, self._same, self._one_of = 0, 0, _ALL
 
-    def begun(self, steps: int) -> Outcomes:
-        """Return the room for a rollout of so many steps, with a random stream of its own."""
-        asked = -(-self._most // self._one_of) if self._one_of else 0
-        draws = min(asked, self._room.drawn.rewards.size // steps)
-        self._columns = Drawn(*(_with_draws(column, steps, draws) for column in self._room.drawn))
-        if not draws:
+    def begun(self, steps: int, draws: bool) -> Outcomes:
+        """Return the room for a rollout of so many steps, with a random stream of its own; for none unless it draws."""
+        asked = -(-self._most // self._one_of) if self._one_of and draws else 0
+        count = min(asked, self._room.drawn.rewards.size // steps)
+        self._columns = Drawn(*(_with_draws(column, steps, count) for column in self._room.drawn))
+        if not count:
             return self._room._replace(drawn=self._columns)
         self._rollouts += 1
         self._generator = stream(*self._name, self._rollouts)  # the loop has only its address
