@@ -61,7 +61,7 @@ class FixedLengthInstance:
         return self
 
     def begin_rollout(self, steps: int, draws: bool) -> None:
-        """Prepare for so many steps, and for outcomes if any are drawn; choose the states of this rollout's excursions."""
+        """Prepare for so many steps, and for outcomes of them; choose the states of excursions."""
         exploring = self._collector.exploring
         self.resize(steps)
         self._arrays = self._arrays._replace(outcomes=self.outcomes.begun(steps, draws))
