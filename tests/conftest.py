@@ -5,6 +5,7 @@ import gc
 import os
 import shutil
 import tempfile
+import warnings
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -104,8 +105,13 @@ def _has_card():
 
 @pytest.fixture(scope="module", autouse=True)
 def few_objects_to_collect():
-    """Freeze what modules, Numba and torch made: recovery from exhausted memory collects everything, for 0.3 s."""
-    gc.collect(1)
+    """Freeze what modules, Numba and torch made: recovery from exhausted memory collects everything, for 0.3 s.
+
+    What an earlier file left is not the fault of the test that comes first, so no warning of it is an error there.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect(1)
     gc.freeze()
 
 

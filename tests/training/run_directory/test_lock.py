@@ -1,6 +1,7 @@
 """One process a run directory: real processes that hold the lock, die with it, and are refused."""
 
 import contextlib
+import gc
 import os
 import re
 import signal
@@ -57,6 +58,19 @@ def test_who_comes_second_is_told_who_has_it(holder, tmp_path):
     )
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_lock_that_is_dropped_ends_and_leaves_no_open_file(tmp_path):
+    before = len(os.listdir("/dev/fd"))
+    dropped = RunLock(tmp_path / "run")
+    assert is_locked(tmp_path / "run")
+    assert len(os.listdir("/dev/fd")) == before + 2, "the lock and its directory"
+    del dropped
+    gc.collect()
+    assert not is_locked(tmp_path / "run")
+    assert len(os.listdir("/dev/fd")) == before
+    RunLock(tmp_path / "run").release()
+
+
 def test_who_only_looks_sees_the_lock_and_takes_none(holder, tmp_path):
     assert is_locked(tmp_path / "run")
     holder.kill()
@@ -64,7 +78,8 @@ def test_who_only_looks_sees_the_lock_and_takes_none(holder, tmp_path):
     assert (tmp_path / "run" / "run.lock").exists()
     assert not is_locked(tmp_path / "run")
     assert not is_locked(tmp_path / "nowhere")
-    with contextlib.closing(RunLock(tmp_path / "run")._file):
+    held = RunLock(tmp_path / "run")
+    with contextlib.closing(held._file):
         assert is_locked(tmp_path / "run")
 
 

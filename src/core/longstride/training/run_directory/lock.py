@@ -10,6 +10,7 @@ import errno
 import os
 import re
 import socket
+import weakref
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -31,7 +32,7 @@ _REMEDY = "trains there; wait for it, stop it, or name another --run-directory"
 
 
 class RunLock:
-    """The right to write in a run directory (made if needed), until :meth:`release` or the end of the process.
+    """The right to write in a run directory (made if needed), until :meth:`release` or the end of this object.
 
     ``note`` is a line for people about a missing lock, or None.
 
@@ -50,6 +51,7 @@ class RunLock:
             raise UserError(f"Cannot write in {directory}: {error.strerror}.") from None
         # Held open, so that no other directory can get its inode.
         self._descriptor = os.open(directory, os.O_RDONLY) if os.name == "posix" else None
+        self._close = weakref.finalize(self, _close, self._file, self._descriptor)
 
     def require(self) -> None:
         """Check that the directory is still there: not moved, not removed, not replaced by another one.
@@ -72,10 +74,8 @@ class RunLock:
             if abandon and self._made:
                 with suppress(OSError):
                     self.directory.rmdir()
-        self._file.close()
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        self._close()
+        self._descriptor = None
 
     def _locked(self) -> IO[str]:
         """Return the locked file, which names this process."""
@@ -109,6 +109,13 @@ class RunLock:
             return os.path.samestat(os.fstat(file.fileno()), self._path.lstat())
         except OSError:
             return False
+
+
+def _close(file: IO[str], descriptor: int | None) -> None:
+    """Close what a lock holds open, also where a run was built and dropped without training."""
+    file.close()
+    if descriptor is not None:
+        os.close(descriptor)
 
 
 def is_locked(directory: Path) -> bool:
