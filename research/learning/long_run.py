@@ -9,7 +9,7 @@ Usage: python research/learning/long_run.py RUN ... [--most 60] [--drawn]
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src" / "core"))
@@ -37,17 +37,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--most", type=int, default=60, help="jobs of each class of a network")
     parser.add_argument("--drawn", action="store_true", help="costs of the policies that draw their actions, too")
     options = parser.parse_args(arguments)
-    for run in options.runs:
-        name = run.name.rpartition("-")[0]
-        if name not in PROBLEMS or PROBLEMS[name][0] not in SOLVED:
-            parser.error(f"{run}: no folder of a run of these problems, such as runs/benchmark_optima/tandem-0")
-        simulator = load_simulator(*PROBLEMS[name]).simulator
-        model, reference = model_of(simulator, options.most), next(iter(simulator.references.values()))
+    for run, model, reference in solved(options.runs, options.most, parser):
         found = {"run": run.name, "reference": reference}
         for way in ("greedy", "drawn")[: 1 + options.drawn]:
             cost, at_edge = long_run_cost(model, policy_of(run, model, way == "greedy"))
             found |= {way: cost, f"{way}_gap_%": 100 * (cost / reference - 1), f"{way}_at_the_edge": at_edge}
         print(json.dumps(found), flush=True)
+
+
+def solved(runs: Sequence[Path], most: int, parser: argparse.ArgumentParser) -> Iterator[tuple[Path, Model, float]]:
+    """Return each run with its problem's model and the cost of the optimum, or exit where a folder is none of these."""
+    for run in runs:
+        name = run.name.rpartition("-")[0]
+        if name not in PROBLEMS or PROBLEMS[name][0] not in SOLVED:
+            parser.error(f"{run}: no folder of a run of these problems, such as runs/benchmark_optima/tandem-0")
+        simulator = load_simulator(*PROBLEMS[name]).simulator
+        yield run, model_of(simulator, most), next(iter(simulator.references.values()))
 
 
 @torch.no_grad()

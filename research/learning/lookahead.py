@@ -22,10 +22,8 @@ from safetensors.torch import load_file
 
 import longstride
 from longstride.policies.networks import ActorCritic, restore_model
-from longstride.simulators.loading import load_simulator
-from research.learning.long_run import SOLVED, long_run_cost, probabilities, under
-from research.learning.long_run_models import Model, model_of
-from research.learning.optima import PROBLEMS
+from research.learning.long_run import long_run_cost, probabilities, solved, under
+from research.learning.long_run_models import Model
 
 _HORIZONS = 5
 """Of policy evaluation: what is missing afterwards is below 1 %, and alike everywhere."""
@@ -37,12 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("runs", nargs="+", type=Path, help="folders of runs of optima.py")
     parser.add_argument("--most", type=int, default=60, help="jobs of each class of a network")
     options = parser.parse_args(arguments)
-    for run in options.runs:
-        name = run.name.rpartition("-")[0]
-        if name not in PROBLEMS or PROBLEMS[name][0] not in SOLVED:
-            parser.error(f"{run}: no folder of a run of these problems, such as runs/benchmark_optima/tandem-0")
-        simulator = load_simulator(*PROBLEMS[name]).simulator
-        model, reference = model_of(simulator, options.most), next(iter(simulator.references.values()))
+    for run, model, reference in solved(options.runs, options.most, parser):
         policies = compared(run, model)
         gaps = {kind: 100 * (long_run_cost(model, policy)[0] / reference - 1) for kind, policy in policies.items()}
         print(json.dumps({"run": run.name} | {f"{kind}, %": round(gap, 2) for kind, gap in gaps.items()}), flush=True)

@@ -72,10 +72,10 @@ def _rollout(collected: list[InstanceTrajectory], interval: float, gamma: float)
     """Return a copy of a rollout."""
     parts = []
     for played in collected:
-        trajectory = played.trajectory
+        trajectory, natural = played.trajectory, played.is_natural
         following, ended = trajectory.observations[1:].copy(), trajectory.truncated.copy()
         following[:-1][ended[:-1]] = trajectory.cut_observations[: ended[:-1].sum()]
         ended[-1] = True
         columns = trajectory.observations[:-1].copy(), following, trajectory.rewards.copy()
-        parts.append(Rollouts(*columns, trajectory.elapsed / interval, ended, np.full(len(ended), played.is_natural), gamma))
+        parts.append(Rollouts(*columns, trajectory.elapsed / interval, ended, np.full(len(ended), natural), gamma))
     return joined(parts)

@@ -1,6 +1,7 @@
 """Rewards of a rollout as an update learns from them: discounted, divided by their spread."""
 
 from collections.abc import Sequence
+from math import log
 from typing import Any
 
 import numpy as np
@@ -114,11 +115,15 @@ class RewardPipeline:
     def outcomes_count(self) -> bool:
         """Whether the next update learns from means over further outcomes of each step.
 
-        Not while the horizon is short, for what is best for a short one, and not where values hold together for long,
-        as in loaded queues: there policies with less noise ended worse.
+        Not while values hold together for longer than half of what the horizon is now, and in loaded queues never:
+        policies with less noise commit themselves sooner to what is best for a horizon that is too short.
         """
-        is_whole = self.discount >= self.gamma > 0.0
-        return is_whole and self._memory.steps <= _LONG_LIVED * self._settings.horizon
+        if self.discount == 0.0:  # before the first update
+            return False
+        is_whole = self.discount >= self.gamma
+        horizon = self._settings.horizon * (1.0 if is_whole else log(self.gamma) / log(self.discount))
+        is_known = self._memory.steps > 0.0 or is_whole
+        return is_known and self._memory.steps <= _LONG_LIVED * horizon
 
     @property
     def _means_of_rare(self) -> bool:
