@@ -195,3 +195,20 @@ def test_the_policy_of_a_run_is_chosen_by_further_episodes_and_its_way_to_act_is
     keep_choice(RunDirectory(tmp_path), choice)
     assert not draws_by_default(tmp_path, choice.candidate.params)
     assert choose(kept, evaluation, Machine(), SPEC, 300, nothing) is None
+
+
+def test_the_mean_of_the_late_policies_is_compared_with_the_newest_one_first():
+    evaluation, nothing = unasked_evaluation(Machine(), SPEC, 1_000_000, 0, 1), np.empty(0, Machine.state_dtype)
+    kept = Candidates(lower_is_better=True)
+    kept.add(Candidate(0, policy(6.0), [0.5] * 4))
+    kept.add(Candidate(9, policy(-6.0), [0.9] * 4))
+    mean, worse = (Candidate(9, policy(preference), is_mean=True) for preference in (6.0, -6.0))
+    choice = choose(kept, evaluation, Machine(), SPEC, 60_000, nothing, mean)
+    assert choice.candidate is mean, "of policies that act alike, the mean comes before an earlier one"
+    assert choice_line(Machine(), choice).startswith(
+        "The policy of the run is the mean of its late ones, the best of 3"
+    )
+    assert choose(kept, evaluation, Machine(), SPEC, 60_000, nothing, worse).candidate.iteration == 0
+    kept.add(Candidate(11, policy(6.0), [0.5] * 4))
+    choice = choose(kept, evaluation, Machine(), SPEC, 60_000, nothing, mean)
+    assert choice.candidate.iteration == 11, "nor does it replace a newest one that acts alike"

@@ -19,14 +19,18 @@ from longstride.policies.networks import ActorCritic, restore_model
 from longstride.seeding import stream
 from longstride.settings import Settings
 from longstride.simulators.simulator import new_state
+from longstride.training import best_tracker
 from longstride.training.assembly.run import build_run
+from longstride.training.choice.choose import Choice
+from longstride.training.choice.mean_policy import MeanPolicy
 from longstride.training.display.messages import evaluation_line
 from longstride.training.evaluation import best_heuristic, periodic
 from longstride.training.evaluation.best_heuristic import Heuristics
 from longstride.training.evaluation.compiled import CompiledPlayer, Length, Played
 from longstride.training.evaluation.periodic import PeriodicEvaluation, unasked_evaluation
+from longstride.training.evaluation.trained_policy import load_trained_policy
 from longstride.training.record import Best
-from longstride.training.run_directory.checkpoint import load_checkpoint
+from longstride.training.run_directory.checkpoint import load_checkpoint, policy_folder
 from longstride.training.run_directory.metrics_log import MetricsLog, read_metrics
 from longstride.training.trainer import Trainer
 
@@ -244,6 +248,31 @@ def test_a_resumed_run_chooses_the_same_policy(tmp_path):
         (a, b), (c, d) = (load_checkpoint(tmp_path / run / "checkpoints" / which) for run in ("run", "straight"))
         assert a.keys() == c.keys() and all(torch.equal(a[name], c[name]) for name in c)
         assert (b["iteration"], b["best"], b.get("judge")) == (d["iteration"], d["best"], d.get("judge"))
+
+
+def test_the_mean_of_the_late_policies_may_be_the_policy_of_the_run(tmp_path, monkeypatch):
+    played = []
+
+    def include(mean, params):
+        played.append(params.copy())
+        real(mean, params)
+
+    def take_mean(candidates, evaluation, simulator, spec, budget, rare_states, mean_policy):
+        return Choice(mean_policy, False, 0.5, 0.1, 8, 2, 800, None)
+
+    real = MeanPolicy.include
+    monkeypatch.setattr(MeanPolicy, "include", include)
+    monkeypatch.setattr(best_tracker, "choose", take_mean)
+    run, printed = without_asking(tmp_path / "run")
+    assert "The policy of the run is the mean of its late ones, the best of 2 in 8 further episodes" in printed
+    number = np.arange(1.0, len(played) + 1.0)
+    weights = number * (number + 1.0) * (number + 2.0)
+    found, said = load_trained_policy(tmp_path / "run"), []
+    assert found.actor_params == pytest.approx(weights / weights.sum() @ np.array(played), abs=1e-6)
+    assert (found.actor_params != run.trainer.actor_params()).any()
+    assert policy_folder(tmp_path / "run", said.append) == tmp_path / "run" / "checkpoints" / "best"
+    assert said[0].startswith("The policy is the mean of the late ones, the best of the evaluations")
+    assert load_checkpoint(tmp_path / "run" / "checkpoints" / "best")[1]["iteration"] == 25
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from longstride.rollout.exploring.exploration import Exploring
 from longstride.simulators.simulator import Simulator
 from longstride.training.choice.candidates import Candidate, Candidates
 from longstride.training.choice.choose import Choice, choice_line, choose
+from longstride.training.choice.mean_policy import MeanPolicy
 from longstride.training.choice.rare_states import MOST_STATES, excursions_sentence
 from longstride.training.display.messages import evaluation_line, start_line
 from longstride.training.display.progress import Progress
@@ -48,7 +49,7 @@ class BestTracker:
         self._exploring = exploring
         self._pace = 0.0  # seconds of an evaluated step
         self._direction, self._spec = DirectionCheck(simulator), spec
-        self._candidates = Candidates(simulator.main_metric_lower_is_better)
+        self._candidates, self._mean = Candidates(simulator.main_metric_lower_is_better), MeanPolicy()
         self.trained = self._evaluated_at = self._spent = self._last_steps = 0
         self._worst: float | None = None  # main metric of an episode that trained since the evaluation before
         self._kept: int | None = None  # iteration of the candidate that is the best so far
@@ -77,6 +78,8 @@ class BestTracker:
     def record_iteration(self, whole: Summary) -> None:
         """Take note of the steps and episodes that the present parameters have played."""
         self.trained, self._last_steps = self.trained + whole.steps, whole.steps
+        if self._evaluation is not None and self._evaluation.at_intervals:
+            self._mean.include(self._actor_params())
         worst = max if self._simulator.main_metric_lower_is_better else min
         if values := main_metrics(self._simulator, whole.finished):
             self._worst = float(worst(values if self._worst is None else [*values, self._worst]))
@@ -110,7 +113,7 @@ class BestTracker:
         return heuristics.best
 
     def finish(self, iteration: int, progress: Progress) -> None:
-        """Compare the last policy with the best candidates on further episodes, and keep the best of them."""
+        """Compare the last policy with the mean of the late ones and the best candidates; keep the best of them."""
         evaluation = self._evaluation
         if evaluation is None:
             return
@@ -120,7 +123,8 @@ class BestTracker:
             return
         self._begin_phase(progress)
         budget, rare = evaluation.budget(self.trained, self._spent), self._exploring.rare_states(MOST_STATES)
-        arguments = evaluation, self._simulator, self._spec, budget, rare
+        mean = None if self._mean.params is None else Candidate(iteration, self._mean.params, is_mean=True)
+        arguments = evaluation, self._simulator, self._spec, budget, rare, mean
         self.chosen = self._ranks.from_first(lambda: choose(self._candidates, *arguments))
         if self.chosen is not None:
             self._keep_candidate(self.chosen.candidate, self.chosen.value)
@@ -136,7 +140,9 @@ class BestTracker:
     def state_dict(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return arrays by name and JSON values that a run continues from."""
         arrays, candidates = self._candidates.state_dict()
+        arrays |= self._mean.arrays()
         counts = {"trained": self.trained, "evaluated_at": self._evaluated_at, "spent": self._spent}
+        counts |= self._mean.metadata()
         return arrays, {**counts, "worst": self._worst, "kept": self._kept, "candidates": candidates}
 
     def load_state_dict(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> None:
@@ -146,6 +152,7 @@ class BestTracker:
         self.trained, self._evaluated_at = state.get("trained", 0), state.get("evaluated_at", 0)
         self._spent, self._worst, self._kept = state.get("spent", 0), state.get("worst"), state.get("kept")
         self._candidates.load_state_dict(arrays, state.get("candidates", []))
+        self._mean.restore(arrays, state)
 
     def _played_greedily(self, evaluation: PeriodicEvaluation, iteration: int) -> dict[str, Any]:
         """Return the figures of an evaluation, which the first rank plays for all; keep the best parameters."""

@@ -244,12 +244,12 @@ class Trainer:
 
     def _keep(self, candidate: Candidate | None) -> None:
         """Save the present parameters, or those of an earlier candidate with nothing to continue from, as the best."""
-        if candidate is None or candidate.iteration == self.iteration:
+        if candidate is None or (candidate.iteration == self.iteration and not candidate.is_mean):
             return self.save("best")
         if self.ranks.rank == 0:
             tensors, facts = self.updater.state_dict()
             model = model_of(candidate, tensors, self.model.layout)
-            self.checkpoints.save("best", model, facts | self._facts(candidate.iteration))
+            self.checkpoints.save("best", model, facts | self._facts(candidate.iteration) | candidate.facts())
 
     def _facts(self, iteration: int) -> dict[str, Any]:
         """Return what every checkpoint says of the run, JSON values, with parameters after some iterations."""

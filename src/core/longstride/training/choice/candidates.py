@@ -22,6 +22,11 @@ class Candidate:
     params: np.ndarray  # float32[*], parameters of the actor
     values: list[float | None] = field(default_factory=list)  # main metric of its evaluated episodes, None if missing
     worst: float | None = None  # worst main metric of an episode that trained about then; None if that says nothing
+    is_mean: bool = False  # whether it is the mean of the policies up to then
+
+    def facts(self) -> dict[str, Any]:
+        """Return what its checkpoint says of it beside the iteration."""
+        return {"mean_of_late_policies": True} if self.is_mean else {}
 
 
 class Candidates:

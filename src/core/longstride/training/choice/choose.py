@@ -50,8 +50,11 @@ def choose(
     spec: PolicySpec,
     budget: float,
     rare_states: np.ndarray,
+    mean_policy: Candidate | None = None,
 ) -> Choice | None:
-    """Compare the newest candidate with the best others, greedily and by draws; None if the budget is too small.
+    """Compare the newest candidate with the mean of all policies and the best others; None if the budget is too small.
+
+    Each plays greedily and by draws.
 
     If the likeliest actions of the best one are not shown to be better than draws, rarely visited states decide.
 
@@ -62,11 +65,12 @@ def choose(
         spec: architecture of the policies.
         budget: environment steps of all episodes.
         rare_states: rarely visited states of the run, ``state_dtype``[n].
+        mean_policy: mean of its late policies; None if there is none.
     """
     aside = _FOR_RARE_STATES * budget if len(rare_states) and not spec.has_memory else 0.0
     newest = candidates.kept[-1]
     others = [each for each in candidates.ranked() or candidates.kept if each is not newest]
-    contenders = [newest, *others[: _CONTENDERS - 1]]
+    contenders = [newest, *([] if mean_policy is None else [mean_policy]), *others][:_CONTENDERS]
     params = [align_params(each.params, spec) for each in contenders]
 
     def play(arm: Arm, episodes: range) -> list[tuple[float | None, int]]:
@@ -106,6 +110,7 @@ def choice_line(simulator: Simulator, choice: Choice) -> str:
     metric, iteration = simulator.main_metric, choice.candidate.iteration
     scale = scale_of(simulator.unit_of(metric), choice.value)
     which = f"the one after iteration {iteration}" if iteration else "the untrained one"
+    which = "the mean of its late ones" if choice.candidate.is_mean else which
     number = with_margin(choice.value * scale.factor, choice.margin * scale.factor)
     effort = f"the best of {choice.policies} in {counted(choice.episodes, 'further episode')}"
     draws = ", drawing its actions" if choice.draws else ""

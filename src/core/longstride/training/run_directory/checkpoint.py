@@ -203,8 +203,9 @@ def policy_folder(path: Path, say: Say = lambda line: None) -> Path:
         with suppress(OSError, ValueError):
             metadata = unseal(file.read_bytes())
             if metadata.get("best_judged_by") == "evaluations" and not checkpoint_files(path):
-                which = f"after iteration {metadata['iteration']}" if metadata["iteration"] else "before training"
-                say(f"The policy is the one {which}, the best of the evaluations while it trained ({best}).")
+                which = f"one after iteration {metadata['iteration']}" if metadata["iteration"] else "untrained one"
+                which = "mean of the late ones" if metadata.get("mean_of_late_policies") else which
+                say(f"The policy is the {which}, the best of the evaluations while it trained ({best}).")
                 return best
     return path
 
