@@ -131,6 +131,16 @@ def test_an_earlier_policy_replaces_the_first_arm_only_if_it_is_shown_to_be_bett
     assert halve([Arm(0, False), Arm(1, False)], play, 400, 1, lower_is_better=False).best == Arm(best, False)
 
 
+@pytest.mark.parametrize(("gain", "best"), [(0.2, 1), (-0.2, 0)])
+def test_among_candidates_that_are_level_the_better_mean_is_enough(gain, best):
+    def play(arm, episodes):
+        return [(100.0 + gain * arm.candidate + 9.0 * (k % 2 - 0.5) * arm.candidate, 1) for k in episodes]
+
+    arms = [Arm(0, False), Arm(1, False)]
+    assert halve(arms, play, 80, 1, lower_is_better=False, level=2).best == Arm(best, False)
+    assert halve(arms, play, 80, 1, lower_is_better=False).best == Arm(0, False), "a fifth of a percent decides nothing"
+
+
 @pytest.mark.parametrize(("gain", "draws"), [(1.0, True), (0.01, False), (-0.5, False)])
 def test_a_policy_draws_only_if_that_is_shown_to_be_better(gain, draws):
     def play(arm, episodes):
@@ -208,7 +218,7 @@ def test_the_mean_of_the_late_policies_is_compared_with_the_newest_one_first():
     assert choice_line(Machine(), choice).startswith(
         "The policy of the run is the mean of its late ones, the best of 3"
     )
-    assert choose(kept, evaluation, Machine(), SPEC, 60_000, nothing, worse).candidate.iteration == 0
+    assert choose(kept, evaluation, Machine(), SPEC, 240_000, nothing, worse).candidate.iteration == 0
     kept.add(Candidate(11, policy(6.0), [0.5] * 4))
     choice = choose(kept, evaluation, Machine(), SPEC, 60_000, nothing, mean)
     assert choice.candidate.iteration == 11, "nor does it replace a newest one that acts alike"

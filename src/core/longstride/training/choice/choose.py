@@ -80,7 +80,8 @@ def choose(
     arms = [Arm(i, draws) for draws in (False, True) for i in range(len(contenders))]
     arms.sort(key=lambda arm: arm.candidate + 1.5 * arm.draws)  # the last ones are left out of a small budget
     worst = [each.worst for each in contenders]
-    found = halve(arms, play, budget - aside, evaluation.episode_steps, simulator.main_metric_lower_is_better, worst)
+    limits = budget - aside, evaluation.episode_steps, simulator.main_metric_lower_is_better
+    found = halve(arms, play, *limits, worst, level=1 if mean_policy is None else 2)
     if found is None or not (numbers := [value for value in found.values[found.best] if value is not None]):
         return None
     mean, margin = mean_and_margin(np.array(numbers))

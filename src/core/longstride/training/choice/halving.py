@@ -46,11 +46,12 @@ def halve(
     episode_steps: float,
     lower_is_better: bool,
     worst: Sequence[float | None] = (),
+    level: int = 1,
 ) -> Halved | None:
     """Return the best of some arms; None if the budget does not even compare two.
 
-    The first arm stays the best, unless another one is shown to be better. So does one that takes the likeliest
-    actions against one that draws them.
+    The first arm stays the best, unless another one is shown to be better; among the first ``level`` candidates the
+    better mean is enough. So does an arm that takes the likeliest actions against one that draws them.
 
     Args:
         arms: policies to compare; the last ones are left out if the budget is too small for all.
@@ -59,6 +60,7 @@ def halve(
         episode_steps: about how many steps an episode has.
         lower_is_better: whether the main metric is a cost.
         worst: worst main metric of an episode that trained about then, for each candidate.
+        level: number of the first candidates that are equally likely to be the best.
     """
     affordable = budget / episode_steps
     alive = list(arms[: max(int(affordable / (2 * _ENOUGH)), 2)])
@@ -79,7 +81,7 @@ def halve(
         costs = sign * common_episodes([values[arm] for arm in alive])
         bad = [None if not worst or worst[a.candidate] is None else sign * worst[a.candidate] for a in alive]  # type: ignore[operator]
         alive = _survivors(alive, costs, bad)
-    return Halved(_best_shown(alive[0], values, sign), values, spent)
+    return Halved(_best_shown(alive[0], values, sign, level), values, spent)
 
 
 def _survivors(arms: list[Arm], costs: np.ndarray, worst: Sequence[float | None]) -> list[Arm]:
@@ -102,14 +104,15 @@ def _survivors(arms: list[Arm], costs: np.ndarray, worst: Sequence[float | None]
     return [arms[i] for i in kept]
 
 
-def _best_shown(best: Arm, values: dict[Arm, list[float | None]], sign: float) -> Arm:
-    """Return the best arm, unless its gain over the first one, or over the best one without draws, is not shown.
+def _best_shown(best: Arm, values: dict[Arm, list[float | None]], sign: float, level: int) -> Arm:
+    """Return the best arm, unless its gain over the first ones, or over the best one without draws, is not shown.
 
     It is shown if it exceeds its standard error, paired, and is not negligible.
     """
     gains = {arm: _gains(values[best], values[arm], sign) for arm in values}
-    greedy = [min((arm for arm in values if not arm.draws), key=lambda arm: float(gains[arm].mean()), default=best)]
-    for arm in [next(iter(values)), *(greedy if best.draws else [])]:
+    greedy = sorted((arm for arm in values if not arm.draws), key=lambda arm: float(gains[arm].mean()))
+    first = next((arm for arm in greedy if arm.candidate < level), best)
+    for arm in [first, *(greedy[:1] if best.draws else [])]:
         gain, size = gains[arm], abs(float(common_episodes([values[arm]]).mean()))
         if arm != best and gain.mean() <= max(float(gain.std()) / np.sqrt(len(gain)), _NEGLIGIBLE * size):
             return arm
