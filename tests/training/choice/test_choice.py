@@ -141,6 +141,15 @@ def test_among_candidates_that_are_level_the_better_mean_is_enough(gain, best):
     assert halve(arms, play, 80, 1, lower_is_better=False).best == Arm(0, False), "a fifth of a percent decides nothing"
 
 
+def test_a_level_candidate_without_spread_is_judged_with_the_worst_episode_of_training():
+    def play(arm, episodes):
+        return [(0.31 if arm.candidate else 0.4 + 0.25 * (k % 2), 1) for k in episodes]
+
+    arms = [Arm(0, False), Arm(1, False)]
+    assert halve(arms, play, 16, 1, lower_is_better=True, level=2).best == Arm(1, False)
+    assert halve(arms, play, 16, 1, lower_is_better=True, worst=[4.3, 4.3], level=2).best == Arm(0, False)
+
+
 @pytest.mark.parametrize(("gain", "draws"), [(1.0, True), (0.01, False), (-0.5, False)])
 def test_a_policy_draws_only_if_that_is_shown_to_be_better(gain, draws):
     def play(arm, episodes):
@@ -222,3 +231,25 @@ def test_the_mean_of_the_late_policies_is_compared_with_the_newest_one_first():
     kept.add(Candidate(11, policy(6.0), [0.5] * 4))
     choice = choose(kept, evaluation, Machine(), SPEC, 60_000, nothing, mean)
     assert choice.candidate.iteration == 11, "nor does it replace a newest one that acts alike"
+
+
+class Sound(Machine):
+    """Servicing costs 0.5 a step, not servicing 0.95; nothing breaks."""
+
+    def step(state, parameters, action, rng):
+        cost = 0.5 if action == 1 else 0.95
+        state.cost += cost
+        state.steps += 1
+        return -cost, False
+
+
+@pytest.mark.parametrize(("episodes", "compared"), [(10, 2), (16, 3), (24, 3)])
+def test_a_small_budget_is_for_an_earlier_policy_too(episodes, compared):
+    """Training may have spoilt the last policies, the mean among them."""
+    evaluation, nothing = unasked_evaluation(Sound(), SPEC, 1_000_000, 0, 1), np.empty(0, Sound.state_dtype)
+    kept = Candidates(lower_is_better=True)
+    kept.add(Candidate(0, policy(6.0), [0.5] * 4))
+    kept.add(Candidate(9, policy(-6.0), [0.95] * 4))
+    mean = Candidate(9, policy(-5.0), is_mean=True)
+    choice = choose(kept, evaluation, Sound(), SPEC, episodes * Sound.max_steps, nothing, mean)
+    assert (choice.candidate.iteration, choice.policies) == (0, compared)

@@ -272,7 +272,10 @@ def test_the_mean_of_the_late_policies_may_be_the_policy_of_the_run(tmp_path, mo
     assert (found.actor_params != run.trainer.actor_params()).any()
     assert policy_folder(tmp_path / "run", said.append) == tmp_path / "run" / "checkpoints" / "best"
     assert said[0].startswith("The policy is the mean of the late ones, the best of the evaluations")
-    assert load_checkpoint(tmp_path / "run" / "checkpoints" / "best")[1]["iteration"] == 25
+    facts = load_checkpoint(tmp_path / "run" / "checkpoints" / "best")[1]
+    assert (facts["iteration"], facts["mean_of_late_policies"]) == (25, True)
+    assert (played[-1] == run.trainer.actor_params()).all(), "the last policy is in it, the untrained one is not"
+    assert len(played) == 25
 
 
 @pytest.fixture

@@ -409,10 +409,12 @@ def test_a_directory_that_cannot_be_written(tmp_path):
 
 
 @pytest.mark.parametrize(("judged_by", "chosen"), [("evaluations", "best"), ("iterations", None)])
-@pytest.mark.parametrize(("iteration", "which"), [(7, "after iteration 7"), (0, "before training")])
+@pytest.mark.parametrize(
+    ("iteration", "which"), [(7, "after iteration 7"), (0, "the untrained one"), (8, "the mean of the late ones")]
+)
 def test_the_policy_of_a_run_is_the_best_evaluated_one(tmp_path, judged_by, chosen, iteration, which):
     run, said = RunDirectory(tmp_path), []
-    facts = {"best": 1.0, "best_judged_by": judged_by}
+    facts = {"best": 1.0, "best_judged_by": judged_by, "mean_of_late_policies": iteration == 8}
     save_checkpoint(run.checkpoints("best"), TENSORS, {"iteration": iteration, **facts})
     save_checkpoint(run.checkpoints("last"), TENSORS, {"iteration": 9, **facts})
     assert policy_folder(tmp_path, said.append) == (run.checkpoints("best") if chosen else tmp_path)

@@ -60,6 +60,7 @@ def test_who_comes_second_is_told_who_has_it(holder, tmp_path):
 
 @pytest.mark.filterwarnings("error")
 def test_a_lock_that_is_dropped_ends_and_leaves_no_open_file(tmp_path):
+    gc.collect()
     before = len(os.listdir("/dev/fd"))
     dropped = RunLock(tmp_path / "run")
     assert is_locked(tmp_path / "run")

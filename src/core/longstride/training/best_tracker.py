@@ -78,8 +78,6 @@ class BestTracker:
     def record_iteration(self, whole: Summary) -> None:
         """Take note of the steps and episodes that the present parameters have played."""
         self.trained, self._last_steps = self.trained + whole.steps, whole.steps
-        if self._evaluation is not None and self._evaluation.at_intervals:
-            self._mean.include(self._actor_params())
         worst = max if self._simulator.main_metric_lower_is_better else min
         if values := main_metrics(self._simulator, whole.finished):
             self._worst = float(worst(values if self._worst is None else [*values, self._worst]))
@@ -88,6 +86,10 @@ class BestTracker:
     def evaluate(self, iteration: int, is_last: bool, progress: Progress) -> dict[str, Any] | None:
         """Evaluate the policy where that is due after an iteration; return what the record says of it."""
         evaluation = self._evaluation
+        if evaluation is None or not evaluation.at_intervals or self._spec.has_memory:
+            self._mean = MeanPolicy()
+        else:
+            self._mean.include(self._actor_params())
         if evaluation is None or not evaluation.due(iteration, is_last, self.trained, self._evaluated_at):
             return None
         self._begin_phase(progress)
@@ -123,14 +125,18 @@ class BestTracker:
             return
         self._begin_phase(progress)
         budget, rare = evaluation.budget(self.trained, self._spent), self._exploring.rare_states(MOST_STATES)
-        mean = None if self._mean.params is None else Candidate(iteration, self._mean.params, is_mean=True)
-        arguments = evaluation, self._simulator, self._spec, budget, rare, mean
+        arguments = evaluation, self._simulator, self._spec, budget, rare, self._mean_candidate(iteration)
         self.chosen = self._ranks.from_first(lambda: choose(self._candidates, *arguments))
         if self.chosen is not None:
             self._keep_candidate(self.chosen.candidate, self.chosen.value)
             shown = acting_sentence(self.chosen.verdict) or excursions_sentence(self.chosen.rare)
             for line in filter(None, (choice_line(self._simulator, self.chosen), shown)):
                 progress.say(line)
+
+    def _mean_candidate(self, iteration: int) -> Candidate | None:
+        """Return the mean of the late policies, judged as the newest one where that met no rare event."""
+        params = self._mean.params
+        return None if params is None else Candidate(iteration, params, [], self._candidates.kept[-1].worst, True)
 
     def metadata(self) -> dict[str, Any]:
         """Return what every checkpoint says of the best parameters, JSON values."""

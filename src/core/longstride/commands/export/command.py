@@ -36,7 +36,7 @@ from longstride.simulators.simulator import Simulator
 from longstride.text import Say, counted
 from longstride.training.evaluation.trained_policy import trained_policy
 from longstride.training.run_directory.acting_file import draws_by_default
-from longstride.training.run_directory.checkpoint import load_run, policy_folder
+from longstride.training.run_directory.checkpoint import MEAN_OF_LATE, load_run, policy_folder
 from longstride.training.run_directory.directory import run_directory_of
 
 STEPS = 512
@@ -110,8 +110,11 @@ def _load(settings: Settings, checkpoint: Path, output: str | None, say: Say) ->
         lacks = "no recorded steps" if any(labels) else "no names and no recorded steps"
         say(f"The run's simulator is not available, so there are {lacks}: {str(error).rstrip('.')}.")
     name, iteration = metadata["simulator"].get("simulator"), metadata["iteration"]
-    title = f"Simulator {name}, iteration {iteration}, a policy of the family {spec.family.name}."
     origin = {"simulator": name, "iteration": iteration, "draws": draws_by_default(checkpoint, policy.actor_params)}
+    which = f"iteration {iteration}"
+    if metadata.get(MEAN_OF_LATE):
+        which, origin[MEAN_OF_LATE] = f"the mean of the late policies up to {which}", True
+    title = f"Simulator {name}, {which}, a policy of the family {spec.family.name}."
     contract = contract_of(spec, params, labels, origin)
     folder = ExportFolder(Path(output) if output else run_directory_of(checkpoint).export)
     return _Exported(spec, params, simulator, labels, title, contract, folder)

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from longstride.training.run_directory.checkpoint import MEAN_OF_LATE
+
 _MOST = 6
 """Copies of parameters that a run keeps."""
 
@@ -22,11 +24,11 @@ class Candidate:
     params: np.ndarray  # float32[*], parameters of the actor
     values: list[float | None] = field(default_factory=list)  # main metric of its evaluated episodes, None if missing
     worst: float | None = None  # worst main metric of an episode that trained about then; None if that says nothing
-    is_mean: bool = False  # whether it is the mean of the policies up to then
+    is_mean: bool = False  # whether it is the mean of the late policies
 
     def facts(self) -> dict[str, Any]:
         """Return what its checkpoint says of it beside the iteration."""
-        return {"mean_of_late_policies": True} if self.is_mean else {}
+        return {MEAN_OF_LATE: True} if self.is_mean else {}
 
 
 class Candidates:

@@ -10,7 +10,7 @@ from longstride.policies.spec import PolicySpec
 from longstride.simulators.simulator import Simulator
 from longstride.text import counted, in_words, scale_of, with_margin
 from longstride.training.choice.candidates import Candidate, Candidates
-from longstride.training.choice.halving import Arm, halve
+from longstride.training.choice.halving import ENOUGH, Arm, halve
 from longstride.training.choice.rare_states import Excursions, compare_from
 from longstride.training.evaluation.comparison import Verdict, compare
 from longstride.training.evaluation.evaluate import Evaluation
@@ -21,6 +21,9 @@ from longstride.training.run_directory.directory import RunDirectory
 
 _CONTENDERS = 4
 """Candidates that are compared."""
+
+_LEAST_FOR_MEAN = 2 * ENOUGH
+"""Episodes in all from which the mean takes part: an earlier policy, which may be the only good one, plays as well."""
 
 _FOR_RARE_STATES = 0.25
 """Share of the steps for episodes from rarely visited states."""
@@ -52,9 +55,9 @@ def choose(
     rare_states: np.ndarray,
     mean_policy: Candidate | None = None,
 ) -> Choice | None:
-    """Compare the newest candidate with the mean of all policies and the best others; None if the budget is too small.
+    """Compare the newest candidate, the mean of the late policies and the best others; None if the budget is too small.
 
-    Each plays greedily and by draws.
+    Each plays greedily and by draws. The mean takes part if the budget allows another one, too.
 
     If the likeliest actions of the best one are not shown to be better than draws, rarely visited states decide.
 
@@ -68,9 +71,10 @@ def choose(
         mean_policy: mean of its late policies; None if there is none.
     """
     aside = _FOR_RARE_STATES * budget if len(rare_states) and not spec.has_memory else 0.0
-    newest = candidates.kept[-1]
+    newest, least = candidates.kept[-1], _LEAST_FOR_MEAN * evaluation.episode_steps
+    means = [mean_policy] if mean_policy is not None and budget - aside >= least else []
     others = [each for each in candidates.ranked() or candidates.kept if each is not newest]
-    contenders = [newest, *([] if mean_policy is None else [mean_policy]), *others][:_CONTENDERS]
+    contenders = [newest, *means, *others][:_CONTENDERS]
     params = [align_params(each.params, spec) for each in contenders]
 
     def play(arm: Arm, episodes: range) -> list[tuple[float | None, int]]:
@@ -78,10 +82,11 @@ def choose(
         return [(each.record.get(simulator.main_metric), each.steps) for each in played]
 
     arms = [Arm(i, draws) for draws in (False, True) for i in range(len(contenders))]
-    arms.sort(key=lambda arm: arm.candidate + 1.5 * arm.draws)  # the last ones are left out of a small budget
+    later = 1.5 + len(means)  # the last arms are left out of a small budget
+    arms.sort(key=lambda arm: arm.candidate + later * arm.draws)
     worst = [each.worst for each in contenders]
     limits = budget - aside, evaluation.episode_steps, simulator.main_metric_lower_is_better
-    found = halve(arms, play, *limits, worst, level=1 if mean_policy is None else 2)
+    found = halve(arms, play, *limits, worst, level=1 + len(means))
     if found is None or not (numbers := [value for value in found.values[found.best] if value is not None]):
         return None
     mean, margin = mean_and_margin(np.array(numbers))

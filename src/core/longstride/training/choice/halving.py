@@ -13,8 +13,9 @@ import numpy as np
 from longstride.training.choice.candidates import common_episodes, scores
 from longstride.training.evaluation.statistics import mean_and_margin
 
-_FEWEST, _ENOUGH = 2, 4
-"""Episodes of each policy at least, and those of the first round, from which an interval rules a policy out."""
+_FEWEST, _ENOUGH, ENOUGH = 2, 4, 8
+"""Episodes of each policy at least, those of the first round, from which an interval rules a policy out, and those of
+which there have to be so many for each policy."""
 
 _NEGLIGIBLE = 0.005
 """Gain, as a share of the metric, that decides nothing."""
@@ -50,8 +51,8 @@ def halve(
 ) -> Halved | None:
     """Return the best of some arms; None if the budget does not even compare two.
 
-    The first arm stays the best, unless another one is shown to be better; among the first ``level`` candidates the
-    better mean is enough. So does an arm that takes the likeliest actions against one that draws them.
+    The first arm stays the best, unless another one is shown to be better. So does one that takes the likeliest
+    actions against one that draws them. Among the first ``level`` candidates the better mean is enough.
 
     Args:
         arms: policies to compare; the last ones are left out if the budget is too small for all.
@@ -63,7 +64,7 @@ def halve(
         level: number of the first candidates that are equally likely to be the best.
     """
     affordable = budget / episode_steps
-    alive = list(arms[: max(int(affordable / (2 * _ENOUGH)), 2)])
+    alive = list(arms[: max(int(affordable / ENOUGH) + level - 1, 2)])
     if len(alive) < 2 or affordable < 2 * _FEWEST:
         return None
     values, spent, sign = {arm: list[float | None]() for arm in alive}, 0, 1.0 if lower_is_better else -1.0
@@ -111,7 +112,7 @@ def _best_shown(best: Arm, values: dict[Arm, list[float | None]], sign: float, l
     """
     gains = {arm: _gains(values[best], values[arm], sign) for arm in values}
     greedy = sorted((arm for arm in values if not arm.draws), key=lambda arm: float(gains[arm].mean()))
-    first = next((arm for arm in greedy if arm.candidate < level), best)
+    first = next((arm for arm in [best, *greedy] if not arm.draws and arm.candidate < level), best)
     for arm in [first, *(greedy[:1] if best.draws else [])]:
         gain, size = gains[arm], abs(float(common_episodes([values[arm]]).mean()))
         if arm != best and gain.mean() <= max(float(gain.std()) / np.sqrt(len(gain)), _NEGLIGIBLE * size):

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FORMAT = "longstride-checkpoint/3"
+MEAN_OF_LATE = "mean_of_late_policies"
+"""Metadata of a checkpoint whose actor is no single policy of the run; its iteration is that of the newest one."""
+
 _OF_A_RUN = ("iteration", "best", "simulator", "source", "policy", "grad_scaler")
 """Metadata that every checkpoint of a training run has."""
 
@@ -204,7 +207,7 @@ def policy_folder(path: Path, say: Say = lambda line: None) -> Path:
             metadata = unseal(file.read_bytes())
             if metadata.get("best_judged_by") == "evaluations" and not checkpoint_files(path):
                 which = f"one after iteration {metadata['iteration']}" if metadata["iteration"] else "untrained one"
-                which = "mean of the late ones" if metadata.get("mean_of_late_policies") else which
+                which = "mean of the late ones" if metadata.get(MEAN_OF_LATE) else which
                 say(f"The policy is the {which}, the best of the evaluations while it trained ({best}).")
                 return best
     return path
