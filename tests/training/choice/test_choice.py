@@ -243,13 +243,15 @@ class Sound(Machine):
         return -cost, False
 
 
+@pytest.mark.parametrize("values_of_the_first", [[0.5] * 4, []])
 @pytest.mark.parametrize(("episodes", "compared"), [(10, 2), (16, 3), (24, 3)])
-def test_a_small_budget_is_for_an_earlier_policy_too(episodes, compared):
-    """Training may have spoilt the last policies, the mean among them."""
+def test_a_small_budget_is_for_an_earlier_policy_too(episodes, compared, values_of_the_first):
+    """Training may have spoilt the last policies, the mean among them. An extended run may not know the first one."""
     evaluation, nothing = unasked_evaluation(Sound(), SPEC, 1_000_000, 0, 1), np.empty(0, Sound.state_dtype)
     kept = Candidates(lower_is_better=True)
     kept.add(Candidate(0, policy(6.0), [0.5] * 4))
     kept.add(Candidate(9, policy(-6.0), [0.95] * 4))
+    kept.kept[0].values = values_of_the_first
     mean = Candidate(9, policy(-5.0), is_mean=True)
     choice = choose(kept, evaluation, Sound(), SPEC, episodes * Sound.max_steps, nothing, mean)
     assert (choice.candidate.iteration, choice.policies) == (0, compared)

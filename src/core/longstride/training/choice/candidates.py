@@ -53,6 +53,10 @@ class Candidates:
         """Return the candidates with evaluated episodes, the best first; of equal ones the later one comes first."""
         return [each for each in self._ranked(self.kept) if _known(each)]
 
+    def in_order(self) -> list[Candidate]:
+        """Return all candidates: those of :meth:`ranked`, then those without evaluated episodes."""
+        return self._ranked(self.kept)
+
     def mean_of(self, candidate: Candidate) -> float:
         """Return the mean of the main metric over the evaluated episodes of a candidate that have it."""
         return float(np.mean([value for value in candidate.values if value is not None]))

@@ -73,7 +73,7 @@ def choose(
     aside = _FOR_RARE_STATES * budget if len(rare_states) and not spec.has_memory else 0.0
     newest, least = candidates.kept[-1], _LEAST_FOR_MEAN * evaluation.episode_steps
     means = [mean_policy] if mean_policy is not None and budget - aside >= least else []
-    others = [each for each in candidates.ranked() or candidates.kept if each is not newest]
+    others = [each for each in candidates.in_order() if each is not newest]
     contenders = [newest, *means, *others][:_CONTENDERS]
     params = [align_params(each.params, spec) for each in contenders]
 
