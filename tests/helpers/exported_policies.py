@@ -57,11 +57,11 @@ def write_c(name, folder):
     return folder / "policy.c"
 
 
-def save_run(directory, model, source, description):
+def save_run(directory, model, source, description, **facts):
     """Write the last checkpoint of a run with a model, without training it."""
     metadata = {"simulator": description, "source": source, "policy": spec_to_json(model.spec)}
     more = {"iteration": 7, "best": 0.0, "grad_scaler": None}
     tensors = {f"model.{name}": tensor for name, tensor in model.tensors.items()}
     (directory / "checkpoints").mkdir(parents=True)
-    save_checkpoint(directory / "checkpoints" / "last", tensors, {**metadata, **more})
+    save_checkpoint(directory / "checkpoints" / "last", tensors, {**metadata, **more, **facts})
     return directory

@@ -256,3 +256,14 @@ def test_bad_input_is_a_sentence(shop, tmp_path, capsys):
 def test_output_belongs_to_the_export(capsys):
     assert main(["--mode", "evaluate", "--policy", "fifo", "--output", "x"]) == 2
     assert "--output does not go with --mode evaluate" in capsys.readouterr().err
+
+
+def test_an_export_says_that_its_policy_is_a_mean(tmp_path):
+    gone = {"simulator": "gone:Gone"}
+    for facts in ({}, {"mean_of_late_policies": True}):
+        run = save_run(tmp_path / f"run{len(facts)}", model_of("choices"), gone, gone, **facts)
+        assert export(run) == 0
+        contract = json.loads((run / "export" / "policy.json").read_text())
+        assert contract.get("mean_of_late_policies") == facts.get("mean_of_late_policies")
+        title = (run / "export" / "README.md").read_text()
+        assert ("the mean of the late policies up to iteration 7, a policy" in title) == bool(facts)
