@@ -84,7 +84,7 @@ class BestTracker:
         self._keep_best(main_metric_of(self._simulator, whole.finished), "iterations")
 
     def evaluate(self, iteration: int, is_last: bool, progress: Progress) -> dict[str, Any] | None:
-        """Evaluate the policy where that is due after an iteration; return what the record says of it."""
+        """Take the policy after an iteration into the mean; evaluate it where that is due, for the record."""
         evaluation = self._evaluation
         if evaluation is None or not evaluation.at_intervals or self._spec.has_memory:
             self._mean = MeanPolicy()

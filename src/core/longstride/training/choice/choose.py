@@ -10,7 +10,7 @@ from longstride.policies.spec import PolicySpec
 from longstride.simulators.simulator import Simulator
 from longstride.text import counted, in_words, scale_of, with_margin
 from longstride.training.choice.candidates import Candidate, Candidates
-from longstride.training.choice.halving import ENOUGH, Arm, halve
+from longstride.training.choice.halving import FOR_EACH_ARM, Arm, halve
 from longstride.training.choice.rare_states import Excursions, compare_from
 from longstride.training.evaluation.comparison import Verdict, compare
 from longstride.training.evaluation.evaluate import Evaluation
@@ -22,7 +22,7 @@ from longstride.training.run_directory.directory import RunDirectory
 _CONTENDERS = 4
 """Candidates that are compared."""
 
-_LEAST_FOR_MEAN = 2 * ENOUGH
+_LEAST_FOR_MEAN = 2 * FOR_EACH_ARM
 """Episodes in all from which the mean takes part: an earlier policy, which may be the only good one, plays as well."""
 
 _FOR_RARE_STATES = 0.25
