@@ -40,8 +40,11 @@ def decisions(simulator: ProcessSimulator, trained: TrainedPolicy) -> Iterator[t
         functions.step(states[0], simulator.parameters, action, rng)
 
 
-def save_policy(directory: Path, simulator: ProcessSimulator, trained: TrainedPolicy) -> Path:
-    """Write the last checkpoint of a run with a policy, without training it; return its directory."""
+def save_policy(directory: Path, simulator: ProcessSimulator, trained: TrainedPolicy, **more: object) -> Path:
+    """Write the last checkpoint of a run with a policy, without training it; return its directory.
+
+    Its metadata has ``more``.
+    """
     folder, layout = directory / "checkpoints" / "last", trained.spec.layout
     folder.mkdir(parents=True)
     names = [name for name, offset in layout.offsets.items() if offset < layout.actor_size]
@@ -57,6 +60,7 @@ def save_policy(directory: Path, simulator: ProcessSimulator, trained: TrainedPo
         "source": source,
         "policy": spec_to_json(trained.spec),
         "iteration": 7,
+        **more,
     }
     digest = hashlib.sha256(content).hexdigest()
     (folder / "policy.safetensors").write_bytes(content)

@@ -36,7 +36,13 @@ from longstride.process.recommend.service.guard import Guard, guard_of
 from longstride.process.recommend.service.limits import MOST_BYTES, Limits, Served
 from longstride.process.simulator import ProcessSimulator
 
-ABOUT = {"scenario": "office", "policy": "mlp", "iteration": 7, "policy_sha256": "0" * 64}
+ABOUT = {
+    "scenario": "office",
+    "policy": "mlp",
+    "iteration": 7,
+    "mean_of_late_policies": True,
+    "policy_sha256": "0" * 64,
+}
 WEEK = 7 * 1440.0
 ROOT = Path(__file__).resolve().parents[3]
 REPLAYS = (

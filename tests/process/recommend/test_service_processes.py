@@ -272,14 +272,15 @@ def test_workers_that_end_are_replaced_and_newer_policies_are_loaded(run, simula
         found.process.send_signal(signal.SIGHUP)
         found.wait_for("Nothing was loaded, and the previous policy stays: ")
         assert httpx.get(f"{address}/health").json()["policy_sha256"] == first["policy_sha256"]
-        other = save_policy(run.parent / "other", simulator, some_policy(simulator, seed=1))
+        other = save_policy(run.parent / "other", simulator, some_policy(simulator, seed=1), mean_of_late_policies=True)
         for file in (other / "checkpoints" / "last").iterdir():
             file.replace(run / "checkpoints" / "last" / file.name)
         found.process.send_signal(signal.SIGHUP)
-        found.wait_for("Loaded iteration 7 (policy ")
+        found.wait_for("Loaded the mean of the late policies up to iteration 7 (policy ")
         begin = time.monotonic()
-        while httpx.get(f"{address}/health").json()["policy_sha256"] == first["policy_sha256"]:
+        while (now := httpx.get(f"{address}/health").json())["policy_sha256"] == first["policy_sha256"]:
             assert time.monotonic() - begin < 60
+        assert now["mean_of_late_policies"] and not first["mean_of_late_policies"]
         assert found.end() == 0
 
 

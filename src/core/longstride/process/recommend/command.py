@@ -26,7 +26,7 @@ from longstride.settings import Settings
 from longstride.text import Say
 from longstride.training.evaluation.trained_policy import trained_policy
 from longstride.training.run_directory.acting_file import draws_by_default
-from longstride.training.run_directory.checkpoint import checkpoint_folder, load_arrays, policy_folder
+from longstride.training.run_directory.checkpoint import MEAN_OF_LATE, checkpoint_folder, load_arrays, policy_folder
 from longstride.training.run_directory.directory import checkpoint_files, run_directory_of
 from longstride.version import __version__
 
@@ -117,6 +117,7 @@ def _recommenders(
         "scenario": simulator.scenario.name,
         "policy": trained.spec.family.name,
         "iteration": int(metadata["iteration"]),
+        MEAN_OF_LATE: bool(metadata.get(MEAN_OF_LATE)),
         "policy_sha256": str(metadata["tensors_sha256"]),
         "draws": draws_by_default(directory, trained.actor_params),
         "saved": checkpoint_files(checkpoint_folder(folder))[0].stat().st_mtime,

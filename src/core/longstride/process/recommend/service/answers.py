@@ -68,6 +68,7 @@ class Health(BaseModel):
     policy: str
     version: str = Field(description="version of Longstride")
     iteration: int = Field(description="iteration of the checkpoint")
+    mean_of_late_policies: bool = Field(default=False, description="whether it is the mean of those up to there")
     policy_sha256: str = Field(default="", description="digest of the policy's parameters")
     draws: bool = Field(default=False, description="whether it draws: an evaluation has shown that to be better")
     checkpoint_age_seconds: float | None = Field(default=None, description="since the checkpoint was written")

@@ -36,7 +36,8 @@ class Served:
 
     Attributes:
         recommender: recommender that answers on the event loop.
-        about: ``scenario``, ``policy``, ``iteration``, ``policy_sha256`` and ``saved`` (Unix time of the checkpoint).
+        about: ``scenario``, ``policy``, ``iteration``, ``mean_of_late_policies``, ``policy_sha256`` and ``saved`` (Unix
+            time of the checkpoint).
         other: recommender with the same policy for the thread of large bodies; None to answer them like the others.
     """
 

@@ -16,6 +16,7 @@ from longstride.process.recommend.service.processes.signals import Signals
 from longstride.process.recommend.service.processes.systemd import notify, notify_reloading
 from longstride.process.recommend.service.processes.worker import Work, Worker
 from longstride.text import Say
+from longstride.training.run_directory.checkpoint import MEAN_OF_LATE
 
 _LOOK_SECONDS = 0.2
 _SILENT_SECONDS = 30.0
@@ -196,7 +197,8 @@ class Master:
             self._generation += 1
             self._work.counts.add("reloads")
             digest = served.about.get("policy_sha256", "")[:12]
-            self._say(f"Loaded iteration {served.about['iteration']} (policy {digest}).")
+            mean = "the mean of the late policies up to " if served.about.get(MEAN_OF_LATE) else ""
+            self._say(f"Loaded {mean}iteration {served.about['iteration']} (policy {digest}).")
         notify("READY=1")
 
 
