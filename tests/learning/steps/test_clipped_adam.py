@@ -94,6 +94,19 @@ def test_steps_are_those_of_torch_on_separate_parameters(max_norm):
     assert sum(apart) > 5 or max_norm != 2.0
 
 
+def test_moments_of_gradients_that_stay_0_become_0():
+    """Without that they end as numbers that are not normal, with which processors are slow."""
+    adam, zero = ClippedAdam(flats(), ADAM, 1.0), {part: 0.0 * flat for part, flat in flats().items()}
+    stepped(adam, {part: torch.full_like(flat, 1e-17) for part, flat in flats().items()})
+    assert adam.state("actor")["exp_avg"].min() > 0.0 and adam.state("actor")["exp_avg_sq"].min() > 0.0
+    for _ in range(500):
+        stepped(adam, copied(zero))
+    assert not adam.state("actor")["exp_avg"].any() and not adam.state("critic")["exp_avg"].any()
+    for _ in range(2000):
+        stepped(adam, copied(zero))
+    assert not adam.state("actor")["exp_avg_sq"].any() and not adam.state("critic")["exp_avg_sq"].any()
+
+
 def test_each_part_is_clipped_by_its_own_norm_and_the_gradient_says_so():
     adam = ClippedAdam(flats(), ADAM, 1.0)
     gradients = {"actor": torch.full((39,), 3.0), "critic": torch.full((12,), 0.01)}

@@ -9,6 +9,7 @@ from helpers.toy_runs import columns_of, toy_coefficients, toy_stepper
 from longstride.learning.algorithms.interface import Samples
 from longstride.learning.algorithms.ppo import PpoCoefficients
 from longstride.learning.steps.cpu_kernels import backprop
+from longstride.learning.steps.cpu_kernels.adam import adam
 from longstride.learning.steps.cpu_kernels.loss_gradients import TERMS, Piece, value_head
 from longstride.learning.steps.cpu_kernels.stepper import KernelStepper, kernel_coefficients
 from longstride.learning.steps.interface import SKIPPED, TOTAL
@@ -74,6 +75,19 @@ def test_gradients_and_terms_are_those_of_torch(kind, entropy, value):
         actual = torch.from_numpy(compiled._gradient[part])
         torch.testing.assert_close(actual, expected[part], rtol=1e-4, atol=2e-6, msg=lambda m, n=name: f"{n}: {m}")
         assert expected[part].abs().max() > 1e-4 or not name.startswith(("actor", "critic")), name
+
+
+def test_moments_of_gradients_that_stay_0_become_0():
+    """Without that they end as numbers that are not normal, with which processors are slow."""
+    values, gradient, first, second = (np.zeros(40, np.float32) for _ in range(4))
+    gradient[:20] = 1e-17
+    adam(values, gradient, first, second, 1.0, 1e-3, 1.0, 1e-5)
+    assert first[:20].all() and second[:20].all()
+    gradient[:] = 0.0
+    for steps, moment in ((500, first), (2000, second)):
+        for _ in range(steps):
+            adam(values, gradient, first, second, 1.0, 1e-3, 1.0, 1e-5)
+        assert not moment.any()
 
 
 @pytest.mark.parametrize("kind", KINDS[1::2], ids=["-".join(map(str, kind)) for kind in KINDS[1::2]])
