@@ -346,3 +346,20 @@ class Faulty(Simulator):
         reward = np.nan if state.count == parameters.step and parameters.fault == 4 else 1.0
         state.count += 1
         return reward, False
+
+
+class Pole(Simulator):
+    """A state drifts, and actions push it back: poor policies end soon, good ones never."""
+
+    observation_size, action_space, max_steps, expected_steps = 1, Discrete(2), 20_000, 50
+    state_dtype = np.dtype([("x", np.float64)])
+
+    def reset(state, parameters, rng):
+        state.x = 0.0
+
+    def observe(state, parameters, observation):
+        observation[0] = state.x
+
+    def step(state, parameters, action, rng):
+        state.x += rng.normal() * 0.3 + (0.5 if action == 1 else -0.5)
+        return 1.0, abs(state.x) > 4.0

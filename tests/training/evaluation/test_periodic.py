@@ -23,11 +23,11 @@ from longstride.training import best_tracker
 from longstride.training.assembly.run import build_run
 from longstride.training.choice.choose import Choice
 from longstride.training.choice.mean_policy import MeanPolicy
-from longstride.training.display.messages import evaluation_line
+from longstride.training.display.messages import evaluation_line, start_line
 from longstride.training.evaluation import best_heuristic, periodic
 from longstride.training.evaluation.best_heuristic import Heuristics
 from longstride.training.evaluation.compiled import CompiledPlayer, Length, Played
-from longstride.training.evaluation.periodic import PeriodicEvaluation, unasked_evaluation
+from longstride.training.evaluation.periodic import Evaluated, PeriodicEvaluation, unasked_evaluation
 from longstride.training.evaluation.trained_policy import load_trained_policy
 from longstride.training.record import Best
 from longstride.training.run_directory.checkpoint import load_checkpoint, policy_folder
@@ -257,7 +257,7 @@ def test_the_mean_of_the_late_policies_may_be_the_policy_of_the_run(tmp_path, mo
         played.append(params.copy())
         real(mean, params)
 
-    def take_mean(candidates, evaluation, simulator, spec, budget, rare_states, mean_policy):
+    def take_mean(candidates, evaluation, simulator, spec, budget, rare_states, mean_policy, *rest):
         return Choice(mean_policy, False, 0.5, 0.1, 8, 2, 800, None)
 
     real = MeanPolicy.include
@@ -317,7 +317,7 @@ def test_a_process_is_evaluated_in_whole_episodes_where_the_run_is_long(
         total = training_episodes * run.trainer.simulator.expected_steps
         assert evaluation.at_intervals == (count > 0)
         assert evaluation.interval == (pytest.approx(total / count, rel=0.05) if count else 0)
-        assert (evaluation.is_cut, evaluation.asked) == (False, False)
+        assert (evaluation.cut, evaluation.asked) == (0, False)
 
 
 def test_about_so_many_steps_are_played_of_the_same_episodes():
@@ -335,6 +335,33 @@ def test_about_so_many_steps_are_played_of_the_same_episodes():
         assert found.steps == sum(each["days"] for each in whole[:count])
 
 
+def test_the_first_line_says_if_episodes_are_cut():
+    found = {"metrics": {"cash": {"mean": 3.0, "low": 2.0, "high": 4.0}}}
+    assert start_line("cash", "", found) == "Before training, on the episodes of all evaluations: cash 3.0 ± 1.0."
+    cut = "Before training, on the episodes of all evaluations, each cut after 3,125 steps: cash 3.0 ± 1.0."
+    assert start_line("cash", "", found, 3_125) == cut
+
+
+def test_an_evaluation_that_would_take_more_than_is_left_ends_after_one_episode():
+    def play(params, name, episodes, streams):
+        return [Played({"cash": 1.0}, 300) for _ in episodes]
+
+    evaluation = PeriodicEvaluation(play, Length(600, 4, 100), 30, interval=1, most=2_000)
+    assert evaluation.run(None, "cash", spent=800).steps == 1_200
+    assert evaluation.run(None, "cash", spent=801) == Evaluated({}, [], 300)
+
+
+def test_evaluations_keep_to_their_share_where_episodes_become_longer_than_expected(tmp_path):
+    """In the end an episode lasts until it is cut, twenty times what the simulator expects."""
+    run, printed = without_asking(tmp_path / "run", simulator="oracles.toy_simulators:Pole")
+    records, chosen = read_metrics(tmp_path / "run"), run.trainer.best_tracker.chosen
+    spent = load_checkpoint(tmp_path / "run" / "checkpoints" / "last")[1]["judge"]["spent"]
+    assert [r["evaluation"] for r in records] == [None] * len(records), "each would have taken 4,000 steps"
+    assert chosen.value == 1_000.0
+    assert spent + chosen.steps <= 1.05 * sum(r["steps"] for r in records) / 10
+    assert "further episodes of at most 1,000 steps: return" in printed
+
+
 def test_long_episodes_of_an_evaluation_that_nobody_asked_for_are_cut(monkeypatch):
     played = []
     monkeypatch.setattr(periodic, "build_player", lambda simulator, *_: played.append(simulator) or FakePlayer())
@@ -343,7 +370,7 @@ def test_long_episodes_of_an_evaluation_that_nobody_asked_for_are_cut(monkeypatc
     for total in (2_000_000, 50_000):
         evaluation = unasked_evaluation(simulator, None, total, SEED, 1)
         evaluation.play(None, "trained", range(4), "streams")
-        assert evaluation.is_cut
+        assert evaluation.cut == (3_125 if total == 2_000_000 else 1_000)
         steps = (total // evaluation.interval + 1) * evaluation.length.steps if evaluation.interval else 0
         assert steps <= total / 20
     assert ([each.max_steps for each in played], simulator.max_steps) == ([3_125, 1_000], 100_000)

@@ -14,6 +14,7 @@ from longstride.simulators.simulator import Simulator
 from longstride.training.choice.candidates import Candidate, Candidates
 from longstride.training.choice.choose import Choice, choice_line, choose
 from longstride.training.choice.mean_policy import MeanPolicy
+from longstride.training.choice.rare_losses import RareLosses
 from longstride.training.choice.rare_states import MOST_STATES, excursions_sentence
 from longstride.training.display.messages import evaluation_line, start_line
 from longstride.training.display.progress import Progress
@@ -50,8 +51,11 @@ class BestTracker:
         self._pace = 0.0  # seconds of an evaluated step
         self._direction, self._spec = DirectionCheck(simulator), spec
         self._candidates, self._mean = Candidates(simulator.main_metric_lower_is_better), MeanPolicy()
+        self._rare_losses = RareLosses()
         self.trained = self._evaluated_at = self._spent = self._last_steps = 0
         self._worst: float | None = None  # main metric of an episode that trained since the evaluation before
+        self._given_up = False  # whether episodes are too long for another evaluation before the end
+        self._longest = 0.0  # most steps of an episode in the mean of an evaluation
         self._kept: int | None = None  # iteration of the candidate that is the best so far
         self.chosen: Choice | None = None
 
@@ -67,17 +71,19 @@ class BestTracker:
         """Evaluate the policy that training begins with, which may stay the best; return the seconds that took."""
         if self._evaluation is None:
             return 0.0
-        if not self._evaluation.at_intervals:
+        metric, at_intervals = self._simulator.main_metric, self._evaluation.at_intervals
+        result = self._played_greedily(self._evaluation, 0) if at_intervals else {}
+        if not result:
             self._candidates.add(Candidate(0, self._actor_params().copy()))
             return 0.0
-        result, metric = self._played_greedily(self._evaluation, 0), self._simulator.main_metric
-        progress.say(start_line(metric, self._simulator.unit_of(metric), result))
+        progress.say(start_line(metric, self._simulator.unit_of(metric), result, self._evaluation.cut))
         self._direction.see(result)
         return float(result["seconds"])
 
     def record_iteration(self, whole: Summary) -> None:
         """Take note of the steps and episodes that the present parameters have played."""
         self.trained, self._last_steps = self.trained + whole.steps, whole.steps
+        self._rare_losses.include(whole.rewards)
         worst = max if self._simulator.main_metric_lower_is_better else min
         if values := main_metrics(self._simulator, whole.finished):
             self._worst = float(worst(values if self._worst is None else [*values, self._worst]))
@@ -90,10 +96,14 @@ class BestTracker:
             self._mean = MeanPolicy()
         else:
             self._mean.include(self._actor_params())
-        if evaluation is None or not evaluation.due(iteration, is_last, self.trained, self._evaluated_at):
+        if evaluation is None or self._given_up:
+            return None
+        if not evaluation.due(iteration, is_last, self.trained, self._evaluated_at):
             return None
         self._begin_phase(progress)
         result, metric = self._played_greedily(evaluation, iteration), self._simulator.main_metric
+        if not result:
+            return None
         self._evaluated_at = self.trained
         best = self.compare(progress, is_last, evaluated=evaluation.asked)
         progress.say(evaluation_line(iteration, metric, self._simulator.unit_of(metric), result, best))
@@ -125,12 +135,13 @@ class BestTracker:
             return
         self._begin_phase(progress)
         budget, rare = evaluation.budget(self.trained, self._spent), self._exploring.rare_states(MOST_STATES)
-        arguments = evaluation, self._simulator, self._spec, budget, rare, self._mean_candidate(iteration)
+        further = self._mean_candidate(iteration), self._rare_losses.largest, self._longest
+        arguments = evaluation, self._simulator, self._spec, budget, rare, *further
         self.chosen = self._ranks.from_first(lambda: choose(self._candidates, *arguments))
         if self.chosen is not None:
             self._keep_candidate(self.chosen.candidate, self.chosen.value)
             shown = acting_sentence(self.chosen.verdict) or excursions_sentence(self.chosen.rare)
-            for line in filter(None, (choice_line(self._simulator, self.chosen), shown)):
+            for line in filter(None, (choice_line(self._simulator, self.chosen, evaluation.cut), shown)):
                 progress.say(line)
 
     def _mean_candidate(self, iteration: int) -> Candidate | None:
@@ -147,8 +158,9 @@ class BestTracker:
         """Return arrays by name and JSON values that a run continues from."""
         arrays, candidates = self._candidates.state_dict()
         arrays |= self._mean.arrays()
-        counts = {"trained": self.trained, "evaluated_at": self._evaluated_at, "spent": self._spent}
-        counts |= self._mean.metadata()
+        counts: dict[str, Any] = {"trained": self.trained, "evaluated_at": self._evaluated_at, "spent": self._spent}
+        counts |= {"given_up": self._given_up, "longest": self._longest} | self._mean.metadata()
+        counts["rare_losses"] = self._rare_losses.state()
         return arrays, {**counts, "worst": self._worst, "kept": self._kept, "candidates": candidates}
 
     def load_state_dict(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> None:
@@ -159,14 +171,23 @@ class BestTracker:
         self._spent, self._worst, self._kept = state.get("spent", 0), state.get("worst"), state.get("kept")
         self._candidates.load_state_dict(arrays, state.get("candidates", []))
         self._mean.restore(arrays, state)
+        self._rare_losses.restore(state.get("rare_losses", []))
+        self._given_up, self._longest = state.get("given_up", False), state.get("longest", 0.0)
 
     def _played_greedily(self, evaluation: PeriodicEvaluation, iteration: int) -> dict[str, Any]:
-        """Return the figures of an evaluation, which the first rank plays for all; keep the best parameters."""
+        """Return the figures of an evaluation, which the first rank plays for all; keep the best parameters.
+
+        There are none if evaluations have taken their share of the run.
+        """
         params = self._actor_params()
-        found = self._ranks.from_first(lambda: evaluation.run(params, self._simulator.main_metric))
-        self._spent, self._seconds = self._spent + found.steps, found.record["seconds"]
+        found = self._ranks.from_first(lambda: evaluation.run(params, self._simulator.main_metric, self._spent))
+        self._spent, self._given_up = self._spent + found.steps, not found.record
+        self._longest = max(self._longest, found.steps / max(len(found.values), 1))
+        if self._given_up:
+            return found.record
+        self._seconds = found.record["seconds"]
         self._pace = self._seconds / max(found.steps, 1)
-        worst = None if evaluation.is_cut else self._worst
+        worst = None if evaluation.cut else self._worst
         self._worst = None
         self._candidates.add(Candidate(iteration, params.copy(), found.values, worst))
         ranked = self._candidates.ranked()

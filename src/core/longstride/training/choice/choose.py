@@ -1,5 +1,6 @@
 """The comparison at the end of a run: which of its policies is the best one, and whether it draws its actions."""
 
+from collections import defaultdict
 from functools import partial
 from typing import NamedTuple
 
@@ -10,7 +11,8 @@ from longstride.policies.spec import PolicySpec
 from longstride.simulators.simulator import Simulator
 from longstride.text import counted, in_words, scale_of, with_margin
 from longstride.training.choice.candidates import Candidate, Candidates
-from longstride.training.choice.halving import FOR_EACH_ARM, Arm, halve
+from longstride.training.choice.halving import FEWEST_OF_TWO, FOR_EACH_ARM, Arm, halve
+from longstride.training.choice.rare_losses import is_luck
 from longstride.training.choice.rare_states import Excursions, compare_from
 from longstride.training.evaluation.comparison import Verdict, compare
 from longstride.training.evaluation.evaluate import Evaluation
@@ -27,6 +29,9 @@ _LEAST_FOR_MEAN = 2 * FOR_EACH_ARM
 
 _FOR_RARE_STATES = 0.25
 """Share of the steps for episodes from rarely visited states."""
+
+_NEWEST = Arm(0, False)
+"""The most likely actions of the newest candidate."""
 
 _WAYS = {False: "trained", True: "trained_sampled"}
 """Names of the ways to play a policy, by whether it draws its actions."""
@@ -54,10 +59,13 @@ def choose(
     budget: float,
     rare_states: np.ndarray,
     mean_policy: Candidate | None = None,
+    rare_loss: float = 0.0,
+    longest: float = 0.0,
 ) -> Choice | None:
     """Compare the newest candidate, the mean of the late policies and the best others; None if the budget is too small.
 
-    Each plays greedily and by draws. The mean takes part if the budget allows another one, too.
+    Each plays greedily and by draws. The mean takes part if the budget allows another one, too. The newest one stays
+    the best if the gain of another may be the luck of episodes without a rare loss.
 
     If the likeliest actions of the best one are not shown to be better than draws, rarely visited states decide.
 
@@ -69,34 +77,42 @@ def choose(
         budget: environment steps of all episodes.
         rare_states: rarely visited states of the run, ``state_dtype``[n].
         mean_policy: mean of its late policies; None if there is none.
+        rare_loss: largest loss of a part of an episode that training met once in a while; 0 if there is none.
+        longest: steps that an episode has taken, where that is more than expected.
     """
+    newest, steps = candidates.kept[-1], max(evaluation.episode_steps, longest)
     aside = _FOR_RARE_STATES * budget if len(rare_states) and not spec.has_memory else 0.0
-    newest, least = candidates.kept[-1], _LEAST_FOR_MEAN * evaluation.episode_steps
-    means = [mean_policy] if mean_policy is not None and budget - aside >= least else []
+    aside = aside if budget - aside >= FEWEST_OF_TWO * steps else 0.0
+    means = [mean_policy] if mean_policy is not None and budget - aside >= _LEAST_FOR_MEAN * steps else []
     others = [each for each in candidates.in_order() if each is not newest]
     contenders = [newest, *means, *others][:_CONTENDERS]
     params = [align_params(each.params, spec) for each in contenders]
+    returns = defaultdict[Arm, list[float]](list)
 
     def play(arm: Arm, episodes: range) -> list[tuple[float | None, int]]:
         played = evaluation.play(params[arm.candidate], _WAYS[arm.draws], episodes, CHOICE)
+        returns[arm] += [each.record["return"] for each in played]
         return [(each.record.get(simulator.main_metric), each.steps) for each in played]
 
     arms = [Arm(i, draws) for draws in (False, True) for i in range(len(contenders))]
     later = 1.5 + len(means)  # the last arms are left out of a small budget
     arms.sort(key=lambda arm: arm.candidate + later * arm.draws)
     worst = [each.worst for each in contenders]
-    limits = budget - aside, evaluation.episode_steps, simulator.main_metric_lower_is_better
+    limits = budget - aside, steps, simulator.main_metric_lower_is_better
     found = halve(arms, play, *limits, worst, level=1 + len(means))
-    if found is None or not (numbers := [value for value in found.values[found.best] if value is not None]):
+    if found is None:
+        return None
+    best = found.best if not is_luck(returns[found.best], returns[_NEWEST], rare_loss) else _NEWEST
+    if not (numbers := [value for value in found.values[best] if value is not None]):
         return None
     mean, margin = mean_and_margin(np.array(numbers))
-    verdict = _draws_against_likeliest(found.values, found.best.candidate, simulator)
-    rare, is_open = None, not found.best.draws and (verdict is None or verdict.word == "no difference shown")
+    verdict = _draws_against_likeliest(found.values, best.candidate, simulator)
+    rare, is_open = None, not best.draws and (verdict is None or verdict.word == "no difference shown")
     if aside and is_open:
-        rare = compare_from(rare_states, partial(evaluation.play_from, params[found.best.candidate]), aside)
-    draws = found.best.draws or (rare is not None and rare.draws_are_better)
+        rare = compare_from(rare_states, partial(evaluation.play_from, params[best.candidate]), aside)
+    draws = best.draws or (rare is not None and rare.draws_are_better)
     counts = len(numbers), len({arm.candidate for arm in found.values}), found.steps
-    return Choice(contenders[found.best.candidate], draws, float(mean), float(margin), *counts, verdict, rare)
+    return Choice(contenders[best.candidate], draws, float(mean), float(margin), *counts, verdict, rare)
 
 
 def _draws_against_likeliest(
@@ -111,14 +127,15 @@ def _draws_against_likeliest(
     return compare(Evaluation(count, records), simulator, "trained_sampled", "trained")
 
 
-def choice_line(simulator: Simulator, choice: Choice) -> str:
-    """Return the line about the policy that a run ends with."""
+def choice_line(simulator: Simulator, choice: Choice, cut: int = 0) -> str:
+    """Return the line about the policy that a run ends with; its episodes were cut after so many steps, if not 0."""
     metric, iteration = simulator.main_metric, choice.candidate.iteration
     scale = scale_of(simulator.unit_of(metric), choice.value)
     which = f"the one after iteration {iteration}" if iteration else "the untrained one"
     which = "the mean of its late ones" if choice.candidate.is_mean else which
     number = with_margin(choice.value * scale.factor, choice.margin * scale.factor)
     effort = f"the best of {choice.policies} in {counted(choice.episodes, 'further episode')}"
+    effort += f" of at most {cut:,} steps" if cut else ""
     draws = ", drawing its actions" if choice.draws else ""
     return f"The policy of the run is {which}, {effort}: {in_words(metric)} {number}{scale.suffix}{draws}."
 

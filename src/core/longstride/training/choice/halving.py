@@ -13,9 +13,9 @@ import numpy as np
 from longstride.training.choice.candidates import common_episodes, scores
 from longstride.training.evaluation.statistics import mean_and_margin
 
-_FEWEST, _ENOUGH, FOR_EACH_ARM = 2, 4, 8
-"""Episodes of each policy at least; those of the first round, from which an interval rules a policy out; and those that
-the budget has to have for each arm that takes part."""
+FEWEST_OF_TWO, _ENOUGH, FOR_EACH_ARM = 4, 4, 8
+"""Episodes of two policies at least; those of each in the first round, from which an interval rules a policy out; and
+those that the budget has to have for each arm that takes part."""
 
 _NEGLIGIBLE = 0.005
 """Gain, as a share of the metric, that decides nothing."""
@@ -65,7 +65,7 @@ def halve(
     """
     affordable = budget / episode_steps
     alive = list(arms[: max(int(affordable / FOR_EACH_ARM) + level - 1, 2)])
-    if len(alive) < 2 or affordable < 2 * _FEWEST:
+    if len(alive) < 2 or affordable < FEWEST_OF_TWO:
         return None
     values, spent, sign = {arm: list[float | None]() for arm in alive}, 0, 1.0 if lower_is_better else -1.0
     while len(alive) > 1:

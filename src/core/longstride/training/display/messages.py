@@ -74,9 +74,13 @@ def evaluation_line(
     return f"Iteration {iteration}: evaluated greedily on {effort}: {_mean(metric, unit, evaluation, best)}."
 
 
-def start_line(metric: str, unit: str, evaluation: dict[str, Any]) -> str:
-    """Return the line of the evaluation of the policy that training begins with."""
-    return f"Before training, on the episodes of all evaluations: {_mean(metric, unit, evaluation)}."
+def start_line(metric: str, unit: str, evaluation: dict[str, Any], cut: int = 0) -> str:
+    """Return the line of the evaluation of the policy that training begins with.
+
+    The episodes of evaluations are cut after so many steps, if that is not 0.
+    """
+    episodes = f"episodes of all evaluations{f', each cut after {cut:,} steps' if cut else ''}"
+    return f"Before training, on the {episodes}: {_mean(metric, unit, evaluation)}."
 
 
 def _mean(metric: str, unit: str, evaluation: dict[str, Any], best: tuple[str, float] | None = None) -> str:

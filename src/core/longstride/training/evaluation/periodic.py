@@ -30,6 +30,10 @@ RARE = "rare states"
 _EVALUATIONS, _EPISODES, _MOST_EPISODES, _MOST_STEPS = 8, 4, 100, 200_000
 """Evaluations that no setting names: about how many, the fewest and most episodes of one, and its most steps."""
 
+_BEFORE_THE_END = 0.75
+"""Share of the steps of all evaluations after which there is none before the end: episodes may be longer than the
+simulator expects."""
+
 _COMPILING = 120.0
 """Seconds that compiling may take."""
 
@@ -48,7 +52,7 @@ are numbered from the last argument on."""
 class Evaluated(NamedTuple):
     """An evaluation."""
 
-    record: dict[str, Any]  # JSON values: episodes, seconds, mean and 95 % interval of each number
+    record: dict[str, Any]  # JSON values: episodes, seconds, mean and 95 % interval of each number; empty if given up
     values: list[float | None]  # main metric of each episode, None if it is missing
     steps: int  # environment steps of all episodes
 
@@ -66,7 +70,8 @@ class PeriodicEvaluation:
     episode_steps: int  # most steps, or the usual steps, of an episode
     every: int = 0  # iterations from one evaluation to the next; 0 where steps decide
     interval: int = 0  # training steps from one evaluation to the next; 0 for the comparison at the end alone
-    is_cut: bool = False  # whether long episodes are cut
+    cut: int = 0  # steps after which long episodes are cut; 0 if none is
+    most: float = np.inf  # steps that all evaluations before the end may take
     play_from: PlayFrom = lambda params, name, states, steps, first: []  # plays from given states, if the simulator can
 
     @property
@@ -88,10 +93,17 @@ class PeriodicEvaluation:
             return is_last or iteration % self.every == 0
         return self.interval > 0 and (is_last or trained // self.interval > evaluated_at // self.interval)
 
-    def run(self, actor_params: np.ndarray, main_metric: str) -> Evaluated:
-        """Play, first the fewest episodes, then as many more as make the named number of steps."""
+    def run(self, actor_params: np.ndarray, main_metric: str, spent: int = 0) -> Evaluated:
+        """Play the fewest episodes, then as many more as make the named number of steps.
+
+        If the first episode shows that the fewest would take more steps than are left, after those that evaluations
+        have ``spent``, it is the only one: an evaluation without a record and values.
+        """
         begin, length = time.perf_counter(), self.length
-        played = self.play(actor_params, "trained", range(length.least), PERIODIC)
+        played = self.play(actor_params, "trained", range(1), PERIODIC)
+        if spent + length.least * played[0].steps > self.most:
+            return Evaluated({}, [], played[0].steps)
+        played += self.play(actor_params, "trained", range(1, length.least), PERIODIC)
         each = max(sum(one.steps for one in played) / length.least, 1.0)
         more = range(length.least, min(int(length.steps / each), length.most))
         played += self.play(actor_params, "trained", more, PERIODIC)
@@ -139,8 +151,9 @@ def unasked_evaluation(
     interval = total // count if count > 0 else 0
     steps = min(share // 2 // (count + 1), _MOST_STEPS) if count > 0 else 0
     length = Length(steps, _EPISODES, _MOST_EPISODES)
-    play, is_cut = EpisodesPlayer(played, spec, seed, threads, patience), played.max_steps < simulator.max_steps
-    return PeriodicEvaluation(play, length, episode, interval=interval, is_cut=is_cut, play_from=play.play_from)
+    play, cut = EpisodesPlayer(played, spec, seed, threads, patience), played.max_steps
+    cut, most = cut if cut < simulator.max_steps else 0, _BEFORE_THE_END * share
+    return PeriodicEvaluation(play, length, episode, interval=interval, cut=cut, most=most, play_from=play.play_from)
 
 
 class EpisodesPlayer:
