@@ -86,8 +86,7 @@ class Simulator:
         heuristics: mapping from a name to ``heuristic(state, parameters, mask, rng) -> action``, compiled too; for
             MultiDiscrete and Box ``heuristic(state, parameters, mask, rng, action)`` writes the array, which comes in
             all 0.
-        optimal: name of the heuristic that is the optimum or a reference for it; verdicts say how far away it is. Empty
-            for none.
+        optimal: name of the heuristic that is optimal, or nearly so; verdicts say how far away it is. Empty for none.
         bounds: mapping from a name to ``bound(state, parameters, metrics)``, not compiled. A bound takes the state
             as ``reset`` left it and fills metrics that no policy can beat on this episode's random draws.
         references: mapping from a name to a value of the main metric that is known from elsewhere, such as a published

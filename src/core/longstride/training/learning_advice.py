@@ -15,6 +15,11 @@ _LITTLE_KL, _LITTLE_VARIANCE, _LITTLE_EFFECT, _FEW_CHANGES = 1e-5, 0.02, 0.05, 0
 _LITTLE_ENTROPY, _NO_ENTROPY = 0.05, 0.01
 """Entropies, as shares of the largest one, of a policy that takes one action and of one that tries nothing."""
 
+_INSTEAD = " This takes the place of the advice before."
+
+_RECALLED = 500
+"""Times at which the records of an interrupted run are looked at again."""
+
 ENTROPY_TARGET = "ENTROPY_TARGET"
 """Name of the setting that keeps a policy trying."""
 
@@ -41,7 +46,7 @@ class Sign(NamedTuple):
 class Advice:
     """Names one sign of trouble in a run at a time, and a further one only if it has a higher rank.
 
-    So a run never gets two remedies that contradict each other.
+    The remedy of a further one takes the place of those before, and says so.
     """
 
     def __init__(self) -> None:
@@ -50,12 +55,22 @@ class Advice:
     def on(self, record: dict[str, Any]) -> list[str]:
         """Return a sentence if this record of an iteration shows a sign of a higher rank than the named ones."""
         self._records.append(record)
-        names = [sign.name for sign in self._named]
-        found = next(iter(signs(self._records)), None)
-        if found is None or (names and RANKS.index(found.name) >= min(map(RANKS.index, names))):
-            return []
-        self._named.append(found)
-        return [found.sentence]
+        first, found = not self._named, self._further(self._records)
+        return [f"{each.sentence}{'' if first else _INSTEAD}" for each in found]
+
+    def recall(self, records: Sequence[dict[str, Any]]) -> None:
+        """Go on after the records of a run that was interrupted, and remember the signs that it has named."""
+        self._records = [*records]
+        for end in range(1, len(records) + 1, max(len(records) // _RECALLED, 1)):
+            self._further(records[:end])
+
+    def _further(self, records: Sequence[dict[str, Any]]) -> list[Sign]:
+        """Return the sign of the highest rank, and name it, if its rank is above those of the named ones."""
+        found = signs(records)[:1]
+        above = min((RANKS.index(sign.name) for sign in self._named), default=len(RANKS))
+        found = [sign for sign in found if RANKS.index(sign.name) < above]
+        self._named += found
+        return found
 
     def at_the_end(self) -> list[str]:
         """Return a sentence about the named sign of the highest rank that the last iterations still show."""
@@ -87,8 +102,10 @@ def _collapsed(records: Sequence[dict[str, Any]]) -> Sign | None:
     """Find a policy that takes one action, or tries nothing, since a time at which it still learned fast."""
     some = [*records[:_BEFORE], *records[:: max(len(records) // 100, 1)]]
     first = max((record["entropy"] for record in some if record.get("entropy") is not None), default=0.0)
-    if first <= 0.0 or not _values(records[-_LAST:], "entropy") or not _values(records[-_LAST:], "choices_changed"):
+    if first <= 0.0 or not _values(records[-_LAST:], "entropy"):
         return None
+    if not _values(records[-_LAST:], "choices_changed") and not any(record.get("entropy_target") for record in some):
+        return None  # real-valued actions, or a policy that starts from a rule
     limits = {"entropy": _LITTLE_ENTROPY * first, "choices_changed": _FEW_CHANGES}
     one_action = _since(records, limits)
     begin = _since(records, {"entropy": _NO_ENTROPY * first}) if one_action is None else one_action
@@ -153,7 +170,7 @@ def _dead(last: Sequence[dict[str, Any]]) -> Sign | None:
 
 
 def _blind(last: Sequence[dict[str, Any]]) -> Sign | None:
-    remedy = "check that observe() writes what the choice should depend on, raise HORIZON, or train longer"
+    remedy = "check that observe() writes what the choice should depend on, or train longer"
     if changed := _values(last, "choices_changed"):
         if max(changed) > _FEW_CHANGES:
             return None

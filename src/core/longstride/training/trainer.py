@@ -62,7 +62,7 @@ class Trainer:
         self.rewards = RewardPipeline(simulator, settings, self.model, self.share, self.ranks)
         self.length = run_length(settings.iterations, settings.growth)
         self.entropy = EntropyTarget(settings.entropy_target, self.model.spec.action_space.choices)
-        self.iteration, self._advice, spec = 0, Advice(), self.model.spec
+        self.iteration, self.advice, spec = 0, Advice(), self.model.spec
         self._actor = self.model.flat[: self.model.layout.actor_size].numpy()  # the same memory
         self.best_tracker = BestTracker(simulator, spec, services, self.actor_params, self._keep, collector.exploring)
 
@@ -101,7 +101,7 @@ class Trainer:
                 return False
         self.save("last")
         self.best_tracker.finish(self.iteration, progress)
-        for line in self._advice.at_the_end():
+        for line in self.advice.at_the_end():
             progress.say(line)
         return True
 
@@ -212,7 +212,7 @@ class Trainer:
         return report._replace(fallbacks=collected.fallbacks + report.fallbacks)
 
     def _show(self, record: dict[str, Any], progress: Progress) -> None:
-        for line in [*self.checkpoints.retry.lines(), *self._advice.on(record)]:
+        for line in [*self.checkpoints.retry.lines(), *self.advice.on(record)]:
             progress.say(line)
         share = 0.0 if self.budget.is_limited else self.length.shown_share(self.iteration)
         progress.expect(self.iteration + min(self.iterations_left, self.budget.iterations_left()), share)

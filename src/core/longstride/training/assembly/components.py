@@ -147,6 +147,21 @@ def _plays_copies(setup: Setup, plan: Plan) -> bool:
     return is_local and setup.size.restart_after > 0 and not setup.spec.family.joint_steps
 
 
+def unused_settings(setup: Setup, plan: Plan) -> list[str]:
+    """Return a line about the settings of exploration that the user has chosen, and that this run cannot use."""
+    parts = {
+        "exploring_starts": _explorers(setup, plan),
+        "outcome_draws": _draws(setup, plan),
+        "entropy_target": bool(setup.spec.action_space.choices),
+    }
+    config, settings = setup.config, setup.settings
+    names = [n.upper() for n, part in parts.items() if not part and getattr(config, n) and settings.is_chosen(n)]
+    if not names:
+        return []
+    verb = "has" if len(names) == 1 else "have"
+    return [f"{', '.join(names)} {verb} no effect in this run; docs/explanation/defaults.md says where."]
+
+
 def _build_forward(setup: Setup, plan: Plan, instances: int) -> TorchForward:
     """Return the policy's forward pass for half-batches, on a GPU captured."""
     device = torch.device("cuda" if plan.collect_on == "gpu" else "cpu")

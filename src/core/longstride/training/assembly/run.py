@@ -26,6 +26,7 @@ from longstride.training.assembly.choose_options import with_chosen_options
 from longstride.training.assembly.components import (
     build_comparisons,
     build_trainer,
+    unused_settings,
 )
 from longstride.training.assembly.plan import plan_rank, require_memory
 from longstride.training.assembly.presets import budget_lines, complete
@@ -103,7 +104,9 @@ class Run:
         share = trainer.length.shown_share(trainer.iteration)
         shown = iterations, trainer.iteration, trainer.simulator.main_metric, share, self._shows_machine
         with Progress(console, *shown) as progress:
-            progress.remember(whole_records(self.directory))
+            records = whole_records(self.directory)
+            progress.remember(records)
+            trainer.advice.recall(records)
             if log.note:
                 progress.say(log.note)
             try:
@@ -192,7 +195,8 @@ def build_run(
         setup = complete(settings, given, extensions)
         machine, earlier = shared_machine(detect_machine(), ranks.host_size), read_config(directory) if resume else None
         part, plan, planned = plan_rank(setup, machine, ranks, verbose)
-        for line in [*setup.settings.notes, *budget_lines(setup.settings, budget), *planned]:
+        unused = unused_settings(setup, plan)
+        for line in [*setup.settings.notes, *unused, *budget_lines(setup.settings, budget), *planned]:
             say(line)
         with kept_if_refused(setup.simulator, directory.path, setup.config.seed, say) if lock else nullcontext():
             require_memory(part, plan, machine, ranks.size)
