@@ -31,6 +31,7 @@ from longstride.simulators.simulator import Simulator, function_of
 from longstride.text import format_bytes
 from longstride.training.assembly.algorithm import from_config
 from longstride.training.assembly.hosts import build_hosts_collector
+from longstride.training.assembly.presets import budget_lines
 from longstride.training.assembly.setup import Setup
 from longstride.training.evaluation.best_heuristic import Heuristics
 from longstride.training.evaluation.periodic import PeriodicEvaluation, asked_evaluation, unasked_evaluation
@@ -38,7 +39,7 @@ from longstride.training.rollout_growth import GrowthLimits
 from longstride.training.run_directory.directory import RunDirectory
 from longstride.training.run_directory.plots import read_evaluation
 from longstride.training.settings import Services, TrainingSettings
-from longstride.training.time_budget import NO_LIMIT
+from longstride.training.time_budget import NO_LIMIT, Budget, NoBudget
 from longstride.training.trainer import Trainer
 
 _TIMED_STEPS = 2_000_000
@@ -147,8 +148,12 @@ def _plays_copies(setup: Setup, plan: Plan) -> bool:
     return is_local and setup.size.restart_after > 0 and not setup.spec.family.joint_steps
 
 
-def unused_settings(setup: Setup, plan: Plan) -> list[str]:
-    """Return a line about the settings of exploration that the user has chosen, and that this run cannot use."""
+def remarks(setup: Setup, plan: Plan, budget: Budget | NoBudget) -> list[str]:
+    """Return the lines about a time budget, and about settings that the user has chosen and this run cannot use."""
+    return [*_unused_settings(setup, plan), *budget_lines(setup.settings, budget)]
+
+
+def _unused_settings(setup: Setup, plan: Plan) -> list[str]:
     parts = {
         "exploring_starts": _explorers(setup, plan),
         "outcome_draws": _draws(setup, plan),

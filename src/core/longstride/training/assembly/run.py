@@ -26,10 +26,10 @@ from longstride.training.assembly.choose_options import with_chosen_options
 from longstride.training.assembly.components import (
     build_comparisons,
     build_trainer,
-    unused_settings,
+    remarks,
 )
 from longstride.training.assembly.plan import plan_rank, require_memory
-from longstride.training.assembly.presets import budget_lines, complete
+from longstride.training.assembly.presets import complete
 from longstride.training.assembly.run_settings import (
     changed_settings,
     config_content,
@@ -195,8 +195,7 @@ def build_run(
         setup = complete(settings, given, extensions)
         machine, earlier = shared_machine(detect_machine(), ranks.host_size), read_config(directory) if resume else None
         part, plan, planned = plan_rank(setup, machine, ranks, verbose)
-        unused = unused_settings(setup, plan)
-        for line in [*setup.settings.notes, *unused, *budget_lines(setup.settings, budget), *planned]:
+        for line in [*setup.settings.notes, *remarks(setup, plan, budget), *planned]:
             say(line)
         with kept_if_refused(setup.simulator, directory.path, setup.config.seed, say) if lock else nullcontext():
             require_memory(part, plan, machine, ranks.size)

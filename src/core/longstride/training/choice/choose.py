@@ -84,8 +84,7 @@ def choose(
     aside = _FOR_RARE_STATES * budget if len(rare_states) and not spec.has_memory else 0.0
     aside = aside if budget - aside >= FEWEST_OF_TWO * steps else 0.0
     means = [mean_policy] if mean_policy is not None and budget - aside >= _LEAST_FOR_MEAN * steps else []
-    others = [each for each in candidates.in_order() if each is not newest]
-    contenders = [newest, *means, *others][:_CONTENDERS]
+    contenders = [newest, *means, *(each for each in candidates.in_order() if each is not newest)][:_CONTENDERS]
     params = [align_params(each.params, spec) for each in contenders]
     returns = defaultdict[Arm, list[float]](list)
 
@@ -97,22 +96,21 @@ def choose(
     arms = [Arm(i, draws) for draws in (False, True) for i in range(len(contenders))]
     later = 1.5 + len(means)  # the last arms are left out of a small budget
     arms.sort(key=lambda arm: arm.candidate + later * arm.draws)
-    worst = [each.worst for each in contenders]
     limits = budget - aside, steps, simulator.main_metric_lower_is_better
-    found = halve(arms, play, *limits, worst, level=1 + len(means))
+    found = halve(arms, play, *limits, [each.worst for each in contenders], level=1 + len(means))
     if found is None:
         return None
     best = found.best if not is_luck(returns[found.best], returns[_NEWEST], rare_loss) else _NEWEST
     if not (numbers := [value for value in found.values[best] if value is not None]):
         return None
-    mean, margin = mean_and_margin(np.array(numbers))
     verdict = _draws_against_likeliest(found.values, best.candidate, simulator)
     rare, is_open = None, not best.draws and (verdict is None or verdict.word == "no difference shown")
     if aside and is_open:
         rare = compare_from(rare_states, partial(evaluation.play_from, params[best.candidate]), aside)
     draws = best.draws or (rare is not None and rare.draws_are_better)
     counts = len(numbers), len({arm.candidate for arm in found.values}), found.steps
-    return Choice(contenders[best.candidate], draws, float(mean), float(margin), *counts, verdict, rare)
+    mean, margin = map(float, mean_and_margin(np.array(numbers)))
+    return Choice(contenders[best.candidate], draws, mean, margin, *counts, verdict, rare)
 
 
 def _draws_against_likeliest(
