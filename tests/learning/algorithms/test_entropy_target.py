@@ -82,6 +82,31 @@ def test_the_weight_rises_below_the_target_and_falls_above_it():
     assert weight(high, 0.0) == 0.03  # never below the scheduled weight
 
 
+def test_the_weight_waits_while_the_entropy_comes_back():
+    """Else it would be fifty times as large after ten updates, and the policy would lose what it has learned."""
+    target, rollout = EntropyTarget(0.5, (2,)), [trajectory(np.ones((16, 2), bool), (2,))]
+    for share, factor in ((0.2, 1.5), (0.1, 1.5), (0.11, 1.0), (0.3, 1.0), (0.29, math.exp(6 * 0.21)), (0.49, 1.0)):
+        before = target.weight
+        target.learn(share * math.log(2), rollout, 0.0)
+        assert target.weight / before == pytest.approx(min(factor, 1.5)), share
+    target.learn(0.6 * math.log(2), rollout, 0.0)
+    assert target.weight < before, "above the target it falls, however the entropy moves"
+
+
+@pytest.mark.parametrize("controller", [{}, {"always": True}])
+def test_a_policy_that_follows_late_is_not_driven_far_above_its_target(controller, monkeypatch):
+    """The entropy of this policy moves by a tenth towards the weight each time, as far as the weight allows."""
+    target, rollout, share = EntropyTarget(0.5, (2,)), [trajectory(np.ones((16, 2), bool), (2,))], 0.3
+    highest, target.weight = 0.0, 0.03
+    for i in range(60):
+        if controller:
+            target.share = 1.0  # so that it never seems to come back
+        target.learn(share * math.log(2), rollout, 0.005 * i)
+        share += 0.1 * (min(target.weight / 0.1, 1.0) - share)
+        highest = max(highest, share)
+    assert (highest > 0.75) == bool(controller)
+
+
 def test_the_target_ends_at_half_of_the_run_and_0_is_none():
     assert [EntropyTarget(0.6).at(share) for share in (0.0, 0.25, 0.5, 1.0)] == pytest.approx([0.6, 0.3, 0.0, 0.0])
     assert weight(EntropyTarget(0.0, (2,), weight=1.0), 0.0) == 0.03

@@ -1,7 +1,9 @@
 """A target under the entropy of a policy that falls over a run, held by a dual variable.
 
 As in soft actor-critic (Haarnoja et al., "Soft actor-critic algorithms and applications", arXiv 1812.05905, section 5),
-the weight of the entropy bonus rises while the entropy is below its target and falls while it is above.
+the weight of the entropy bonus rises while the entropy is below its target and falls while it is above. It waits while
+the entropy is below but comes back: a policy follows only after some updates, and the weight would be far too large by
+then.
 
 The target is the entropy of a policy that takes other values than its favourite one with some probability, all of them
 equally often. This probability is the same for any number of allowed values. It is named by its entropy for two of
@@ -94,16 +96,21 @@ class EntropyTarget:
         ranks: Ranks = ALONE,
     ) -> None:
         """Take note of an update's mean entropy, in nats, and of this rank's part of its rollout."""
-        possible = Possible(*np.array(ranks.gather(possible_entropy(trajectories, self.choices))).sum(axis=0).tolist())
+        possible, before = self._possible(trajectories, ranks), self.share
         known = entropy is not None and possible.most > 0.0
         self.share = entropy * possible.steps / possible.most if entropy is not None and known else None
         self.target = possible.entropy(often_of(self.at(share_done))) / possible.most if known else 0.0
         if self.share is not None and self.target > 0.0:
-            missing = self.target - self.share
-            factor = min(math.exp((_RISE if missing > 0.0 else _FALL) * missing), _MOST_AT_ONCE)
-            self.weight = min(max(self.weight * factor, _LEAST), _MOST)
+            missing, comes_back = self.target - self.share, before is not None and self.share > before
+            if missing <= 0.0 or not comes_back:
+                factor = min(math.exp((_RISE if missing > 0.0 else _FALL) * missing), _MOST_AT_ONCE)
+                self.weight = min(max(self.weight * factor, _LEAST), _MOST)
         elif self.share is None:
             self.weight = 0.0
+
+    def _possible(self, trajectories: Sequence[Trajectory], ranks: Ranks) -> Possible:
+        """Return the entropies that are possible in the rollouts of all ranks."""
+        return Possible(*np.array(ranks.gather(possible_entropy(trajectories, self.choices))).sum(axis=0).tolist())
 
     @property
     def can_move(self) -> bool:
