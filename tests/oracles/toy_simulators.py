@@ -348,18 +348,20 @@ class Faulty(Simulator):
         return reward, False
 
 
-class Pole(Simulator):
-    """A state drifts, and actions push it back: poor policies end soon, good ones never."""
+class Errors(Simulator):
+    """One of four actions is right in each of four states; another one may end the episode, which never ends else."""
 
-    observation_size, action_space, max_steps, expected_steps = 1, Discrete(2), 20_000, 50
-    state_dtype = np.dtype([("x", np.float64)])
+    observation_size, action_space, max_steps, expected_steps = 4, Discrete(4), 20_000, 50
+    state_dtype = np.dtype([("kind", np.int64)])
 
     def reset(state, parameters, rng):
-        state.x = 0.0
+        state.kind = int(4 * rng.random())
 
     def observe(state, parameters, observation):
-        observation[0] = state.x
+        observation[:] = 0.0
+        observation[state.kind] = 1.0
 
     def step(state, parameters, action, rng):
-        state.x += rng.normal() * 0.3 + (0.5 if action == 1 else -0.5)
-        return 1.0, abs(state.x) > 4.0
+        ends = action != (state.kind + 1) % 4 and rng.random() < 0.1
+        state.kind = int(4 * rng.random())
+        return 1.0, ends

@@ -6,43 +6,38 @@ import pytest
 pytest.importorskip("scipy")
 
 from longstride import Discrete, Hyperparameters, Simulator, evaluate, train
-from longstride.training.choice.rare_losses import RareLosses, is_luck
+from longstride.training.choice.rare_losses import RareLosses, vanishes_with_a_loss
 
 
 def seen(rollouts):
     losses = RareLosses()
     for rewards in rollouts:
         losses.include(rewards)
-    return losses
+    return losses.largest
 
 
-def test_a_loss_far_beyond_the_usual_ones_is_rare():
+def test_a_loss_far_beyond_the_usual_ones_of_its_rollout_is_rare():
     rng = np.random.default_rng(0)
     usual = [rng.normal(-600.0, 20.0, 24) for _ in range(100)]
-    assert seen(usual).largest == 0.0
-    assert seen([*usual, [*usual[0][1:], -10_600.0]]).largest == pytest.approx(10_000.0, abs=20)
-    assert seen([rng.exponential(1.0, 24) * -50 for _ in range(200)]).largest == 0.0, "nor are long tails"
-    assert seen([np.full(24, -5.0)]).largest == 0.0
-    assert seen([[-1.0, -1e6]]).largest == 0.0, "too few to tell"
-    falling = [np.full(24, -(2.0**i)) for i in range(20)]
-    assert seen(falling).largest == 0.0, "a policy that becomes worse meets nothing rare"
+    assert seen(usual) == 0.0
+    assert seen([*usual, [*usual[0][1:], -10_600.0]]) == pytest.approx(10_000.0, abs=20)
+    assert seen([rng.exponential(1.0, 24) * -50 for _ in range(200)]) == 0.0, "nor are long tails"
+    assert seen([np.full(24, -5.0)]) == 0.0
+    assert seen([[-1.0, -1.0, -1e6]]) == 0.0, "too few to tell"
+    assert seen([rng.normal(-(2.0**i), 0.1 * 2.0**i, 24) for i in range(20)]) == 0.0, "a policy that becomes worse"
+    spreads = [1_000.0] * 10 + [1.0] * 990
+    assert seen([rng.normal(0.0, spread, 24) for spread in spreads]) == 0.0, "a policy that was bad at first"
 
 
-def test_the_state_goes_on():
-    losses, again = seen([[*np.zeros(23), -7.0]]), RareLosses()
-    again.restore(losses.state())
-    assert again.largest == losses.largest == 7.0
-    again.restore([])
-    assert again.largest == 0.0
-
-
-def test_luck_is_a_gain_without_spread_that_half_a_loss_would_end():
+def test_a_gain_without_spread_that_half_a_loss_would_end_counts_for_nothing():
     never, services = [0.0] * 3, [-600.0] * 3
-    assert is_luck(never, services, 10_000.0)
-    assert not is_luck(never, services, 0.0), "nothing is rare"
-    assert not is_luck([0.0] * 100, [-600.0] * 100, 10_000.0), "a hundred episodes would have shown it"
-    assert not is_luck([0.0, -10_000.0, 0.0], services, 10_000.0), "it has happened"
-    assert not is_luck(never, [-6_000.0] * 3, 10_000.0)
+    assert vanishes_with_a_loss(never, services, 10_000.0)
+    assert not vanishes_with_a_loss(never, services, 0.0), "nothing is rare"
+    assert not vanishes_with_a_loss([0.0] * 100, [-600.0] * 100, 10_000.0), "a hundred episodes would have shown it"
+    assert not vanishes_with_a_loss([0.0, -10_000.0, 0.0], services, 10_000.0), "it has happened"
+    assert not vanishes_with_a_loss(never, [-6_000.0] * 3, 10_000.0)
+    assert not vanishes_with_a_loss([-11.0] * 3, [-10.0] * 3, 100.0), "it is better by another metric"
+    assert not vanishes_with_a_loss([0.0] * 9, [0.0] * 3 + [-9e9] * 9, 9.0), "only common episodes count"
 
 
 class Burst(Simulator):

@@ -27,7 +27,7 @@ from longstride.training.display.messages import evaluation_line, start_line
 from longstride.training.evaluation import best_heuristic, periodic
 from longstride.training.evaluation.best_heuristic import Heuristics
 from longstride.training.evaluation.compiled import CompiledPlayer, Length, Played
-from longstride.training.evaluation.periodic import Evaluated, PeriodicEvaluation, unasked_evaluation
+from longstride.training.evaluation.periodic import PeriodicEvaluation, unasked_evaluation
 from longstride.training.evaluation.trained_policy import load_trained_policy
 from longstride.training.record import Best
 from longstride.training.run_directory.checkpoint import load_checkpoint, policy_folder
@@ -342,24 +342,37 @@ def test_the_first_line_says_if_episodes_are_cut():
     assert start_line("cash", "", found, 3_125) == cut
 
 
-def test_an_evaluation_that_would_take_more_than_is_left_ends_after_one_episode():
+def test_an_evaluation_that_leaves_too_little_for_the_end_ends_after_one_episode():
     def play(params, name, episodes, streams):
         return [Played({"cash": 1.0}, 300) for _ in episodes]
 
-    evaluation = PeriodicEvaluation(play, Length(600, 4, 100), 30, interval=1, most=2_000)
-    assert evaluation.run(None, "cash", spent=800).steps == 1_200
-    assert evaluation.run(None, "cash", spent=801) == Evaluated({}, [], 300)
+    evaluation = PeriodicEvaluation(play, Length(600, 4, 100), 30, interval=1, most=3_000, expects=True)
+    assert evaluation.run(None, "cash", spent=600).steps == 1_200
+    given_up = evaluation.run(None, "cash", spent=601)
+    assert (given_up.record, given_up.values, given_up.steps) == ({}, [], 300)
+    assert evaluation.run(None, "cash", spent=601, trained=31_000).steps == 1_200, "a run that was extended"
+    assert PeriodicEvaluation(play, Length(0, 4, 4), 30, every=1).run(None, "cash", spent=10**9).steps == 1_200
 
 
 def test_evaluations_keep_to_their_share_where_episodes_become_longer_than_expected(tmp_path):
-    """In the end an episode lasts until it is cut, twenty times what the simulator expects."""
-    run, printed = without_asking(tmp_path / "run", simulator="oracles.toy_simulators:Pole")
+    """At first episodes have about 20 steps; in the end they last until they are cut, after 1,000."""
+    run, printed = without_asking(tmp_path / "run", simulator="oracles.toy_simulators:Errors", training_episodes=2)
     records, chosen = read_metrics(tmp_path / "run"), run.trainer.best_tracker.chosen
     spent = load_checkpoint(tmp_path / "run" / "checkpoints" / "last")[1]["judge"]["spent"]
-    assert [r["evaluation"] for r in records] == [None] * len(records), "each would have taken 4,000 steps"
-    assert chosen.value == 1_000.0
+    found = [r["evaluation"] for r in records if r["evaluation"]]
+    assert found and records[-1]["evaluation"] is None, "those at the end would have taken too much"
+    assert chosen.candidate.iteration == len(records)
+    assert chosen.value > 500.0
     assert spent + chosen.steps <= 1.05 * sum(r["steps"] for r in records) / 10
-    assert "further episodes of at most 1,000 steps: return" in printed
+    assert "on the episodes of all evaluations, each cut after 1,000 steps: return" in printed
+    assert "of at most 1,000 steps: return" in printed
+
+
+def test_the_last_policy_stays_where_evaluations_ended_early_and_nothing_is_compared(tmp_path, monkeypatch):
+    """One that was evaluated while episodes were short says nothing about it."""
+    monkeypatch.setattr(best_tracker, "choose", lambda *arguments: None)
+    run, _ = without_asking(tmp_path / "run", simulator="oracles.toy_simulators:Errors", training_episodes=2)
+    assert load_trained_policy(tmp_path / "run").actor_params == pytest.approx(run.trainer.actor_params())
 
 
 def test_long_episodes_of_an_evaluation_that_nobody_asked_for_are_cut(monkeypatch):

@@ -54,8 +54,7 @@ class BestTracker:
         self._rare_losses = RareLosses()
         self.trained = self._evaluated_at = self._spent = self._last_steps = 0
         self._worst: float | None = None  # main metric of an episode that trained since the evaluation before
-        self._given_up = False  # whether episodes are too long for another evaluation before the end
-        self._longest = 0.0  # most steps of an episode in the mean of an evaluation
+        self._episode_steps = 0.0  # steps that an episode took in the last evaluation; 0 if not known
         self._kept: int | None = None  # iteration of the candidate that is the best so far
         self.chosen: Choice | None = None
 
@@ -75,7 +74,7 @@ class BestTracker:
         result = self._played_greedily(self._evaluation, 0) if at_intervals else {}
         if not result:
             self._candidates.add(Candidate(0, self._actor_params().copy()))
-            return 0.0
+            return self._seconds
         progress.say(start_line(metric, self._simulator.unit_of(metric), result, self._evaluation.cut))
         self._direction.see(result)
         return float(result["seconds"])
@@ -96,15 +95,15 @@ class BestTracker:
             self._mean = MeanPolicy()
         else:
             self._mean.include(self._actor_params())
-        if evaluation is None or self._given_up:
+        if evaluation is None or not evaluation.due(iteration, is_last, self.trained, self._evaluated_at):
             return None
-        if not evaluation.due(iteration, is_last, self.trained, self._evaluated_at):
+        self._evaluated_at = self.trained
+        if not evaluation.affords(self._episode_steps, self._spent, self.trained):
             return None
         self._begin_phase(progress)
         result, metric = self._played_greedily(evaluation, iteration), self._simulator.main_metric
         if not result:
             return None
-        self._evaluated_at = self.trained
         best = self.compare(progress, is_last, evaluated=evaluation.asked)
         progress.say(evaluation_line(iteration, metric, self._simulator.unit_of(metric), result, best))
         if contradiction := self._direction.see(result):
@@ -130,14 +129,18 @@ class BestTracker:
         if evaluation is None:
             return
         if all(each.iteration != iteration for each in self._candidates.kept):
-            self._candidates.add(Candidate(iteration, self._actor_params().copy()))
+            worst = None if evaluation.cut else self._worst
+            self._candidates.add(Candidate(iteration, self._actor_params().copy(), [], worst))
         if len(self._candidates.kept) < 2:  # none of a checkpoint of an earlier version
             return
         self._begin_phase(progress)
         budget, rare = evaluation.budget(self.trained, self._spent), self._exploring.rare_states(MOST_STATES)
-        further = self._mean_candidate(iteration), self._rare_losses.largest, self._longest
+        further = self._mean_candidate(iteration), self._rare_losses.largest, self._episode_steps
         arguments = evaluation, self._simulator, self._spec, budget, rare, *further
         self.chosen = self._ranks.from_first(lambda: choose(self._candidates, *arguments))
+        if self.chosen is None and self.best.judged_by == "evaluations" and not self._candidates.kept[-1].values:
+            self.best = Best(self.best.value, "iterations")  # evaluations ended long ago, so none speaks for another
+            self._keep(None)
         if self.chosen is not None:
             self._keep_candidate(self.chosen.candidate, self.chosen.value)
             shown = acting_sentence(self.chosen.verdict) or excursions_sentence(self.chosen.rare)
@@ -159,8 +162,8 @@ class BestTracker:
         arrays, candidates = self._candidates.state_dict()
         arrays |= self._mean.arrays()
         counts: dict[str, Any] = {"trained": self.trained, "evaluated_at": self._evaluated_at, "spent": self._spent}
-        counts |= {"given_up": self._given_up, "longest": self._longest} | self._mean.metadata()
-        counts["rare_losses"] = self._rare_losses.state()
+        counts |= {"episode_steps": self._episode_steps, "rare_loss": self._rare_losses.largest}
+        counts |= self._mean.metadata()
         return arrays, {**counts, "worst": self._worst, "kept": self._kept, "candidates": candidates}
 
     def load_state_dict(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> None:
@@ -171,8 +174,8 @@ class BestTracker:
         self._spent, self._worst, self._kept = state.get("spent", 0), state.get("worst"), state.get("kept")
         self._candidates.load_state_dict(arrays, state.get("candidates", []))
         self._mean.restore(arrays, state)
-        self._rare_losses.restore(state.get("rare_losses", []))
-        self._given_up, self._longest = state.get("given_up", False), state.get("longest", 0.0)
+        self._rare_losses.largest = state.get("rare_loss", 0.0)
+        self._episode_steps = state.get("episode_steps", 0.0)
 
     def _played_greedily(self, evaluation: PeriodicEvaluation, iteration: int) -> dict[str, Any]:
         """Return the figures of an evaluation, which the first rank plays for all; keep the best parameters.
@@ -180,13 +183,13 @@ class BestTracker:
         There are none if evaluations have taken their share of the run.
         """
         params = self._actor_params()
-        found = self._ranks.from_first(lambda: evaluation.run(params, self._simulator.main_metric, self._spent))
-        self._spent, self._given_up = self._spent + found.steps, not found.record
-        self._longest = max(self._longest, found.steps / max(len(found.values), 1))
-        if self._given_up:
-            return found.record
-        self._seconds = found.record["seconds"]
+        spent, metric = (self._spent, self.trained), self._simulator.main_metric
+        found = self._ranks.from_first(lambda: evaluation.run(params, metric, *spent))
+        self._spent, self._seconds = self._spent + found.steps, found.seconds
         self._pace = self._seconds / max(found.steps, 1)
+        self._episode_steps = found.steps / max(len(found.values), 1)
+        if not found.record:
+            return found.record
         worst = None if evaluation.cut else self._worst
         self._worst = None
         self._candidates.add(Candidate(iteration, params.copy(), found.values, worst))

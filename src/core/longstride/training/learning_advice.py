@@ -61,7 +61,7 @@ class Advice:
     def recall(self, records: Sequence[dict[str, Any]]) -> None:
         """Go on after the records of a run that was interrupted, and remember the signs that it has named."""
         self._records = [*records]
-        for end in range(1, len(records) + 1, max(len(records) // _RECALLED, 1)):
+        for end in reversed(range(len(records), 0, -max(len(records) // _RECALLED, 1))):
             self._further(records[:end])
 
     def _further(self, records: Sequence[dict[str, Any]]) -> list[Sign]:

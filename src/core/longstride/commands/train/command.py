@@ -98,7 +98,7 @@ def _checked_others(run: Run, policy: TrainedPolicy) -> list[str]:
     policy = with_untrained(policy, run.directory, trainer.simulator)
     remedy = f"Train longer{choosing if trainer.best_tracker.best.judged_by == 'iterations' else ''}."
     if trainer.advice.at_the_end():
-        remedy = "The diagnosis of the run says what to try."
+        remedy = f"Follow the diagnosis of the run, or t{remedy[1:]}"
     seed, threads = trainer.settings.seed, run.plan.simulation_threads
     return last_check(trainer.simulator, short, policy, seed, threads, remedy)
 

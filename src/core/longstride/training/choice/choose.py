@@ -12,7 +12,7 @@ from longstride.simulators.simulator import Simulator
 from longstride.text import counted, in_words, scale_of, with_margin
 from longstride.training.choice.candidates import Candidate, Candidates
 from longstride.training.choice.halving import FEWEST_OF_TWO, FOR_EACH_ARM, Arm, halve
-from longstride.training.choice.rare_losses import is_luck
+from longstride.training.choice.rare_losses import vanishes_with_a_loss
 from longstride.training.choice.rare_states import Excursions, compare_from
 from longstride.training.evaluation.comparison import Verdict, compare
 from longstride.training.evaluation.evaluate import Evaluation
@@ -60,12 +60,12 @@ def choose(
     rare_states: np.ndarray,
     mean_policy: Candidate | None = None,
     rare_loss: float = 0.0,
-    longest: float = 0.0,
+    taken: float = 0.0,
 ) -> Choice | None:
     """Compare the newest candidate, the mean of the late policies and the best others; None if the budget is too small.
 
-    Each plays greedily and by draws. The mean takes part if the budget allows another one, too. The newest one stays
-    the best if the gain of another may be the luck of episodes without a rare loss.
+    Each plays greedily and by draws. The mean takes part if the budget allows another one, too. An earlier
+    one is not the best if its gain is there only because its episodes have had no rare loss.
 
     If the likeliest actions of the best one are not shown to be better than draws, rarely visited states decide.
 
@@ -78,9 +78,9 @@ def choose(
         rare_states: rarely visited states of the run, ``state_dtype``[n].
         mean_policy: mean of its late policies; None if there is none.
         rare_loss: largest loss of a part of an episode that training met once in a while; 0 if there is none.
-        longest: steps that an episode has taken, where that is more than expected.
+        taken: steps that an episode took in the last evaluation, if that is known and more than expected.
     """
-    newest, steps = candidates.kept[-1], max(evaluation.episode_steps, longest)
+    newest, steps = candidates.kept[-1], max(evaluation.episode_steps, taken)
     aside = _FOR_RARE_STATES * budget if len(rare_states) and not spec.has_memory else 0.0
     aside = aside if budget - aside >= FEWEST_OF_TWO * steps else 0.0
     means = [mean_policy] if mean_policy is not None and budget - aside >= _LEAST_FOR_MEAN * steps else []
@@ -100,7 +100,9 @@ def choose(
     found = halve(arms, play, *limits, [each.worst for each in contenders], level=1 + len(means))
     if found is None:
         return None
-    best = found.best if not is_luck(returns[found.best], returns[_NEWEST], rare_loss) else _NEWEST
+    best, is_earlier = found.best, found.best.candidate > len(means)
+    if is_earlier and vanishes_with_a_loss(returns[best], returns[_NEWEST], rare_loss):
+        best = _NEWEST
     if not (numbers := [value for value in found.values[best] if value is not None]):
         return None
     verdict = _draws_against_likeliest(found.values, best.candidate, simulator)

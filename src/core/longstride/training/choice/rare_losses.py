@@ -16,44 +16,31 @@ that they count as having had."""
 
 
 class RareLosses:
-    """The largest loss that training met in parts of episodes, if most of these parts do not have the like.
+    """The largest loss that training met in a part of an episode, if others of the same rollout have nothing like it.
 
-    All instances of a rollout play the same policy for about as many steps, so their sums of rewards are compared with
-    the median of the rollout.
+    All instances of a rollout play the same policy for about as many steps. So their sums of rewards are compared with
+    the median of the rollout, and a usual difference is the one from the median to the lower quartile.
+
+    Attributes:
+        largest: the largest rare loss below the median of its rollout; 0 if there was none.
     """
 
     def __init__(self) -> None:
-        self._largest, self._usual, self._rollouts = 0.0, 0.0, 0
+        self.largest = 0.0
 
     def include(self, rewards: Sequence[float]) -> None:
         """Take note of the sum of rewards of each instance in a rollout, if they are enough to compare."""
         if len(rewards) >= _FEWEST:
-            least, low, middle = np.quantile(rewards, (0.0, 0.25, 0.5))
-            self._largest = max(self._largest, float(middle - least))
-            self._usual += float(middle - low)
-            self._rollouts += 1
-
-    @property
-    def largest(self) -> float:
-        """The largest loss below the median of its rollout; 0 if it is not far beyond the usual ones."""
-        return self._largest if self._largest * self._rollouts > _FAR * self._usual else 0.0
-
-    def state(self) -> list[float]:
-        """Return JSON values."""
-        return [self._largest, self._usual, self._rollouts]
-
-    def restore(self, state: Sequence[float]) -> None:
-        """Continue after :meth:`state`; begin anew where an earlier version had none."""
-        self._largest, self._usual, rollouts = state or (0.0, 0.0, 0)
-        self._rollouts = int(rollouts)
+            least, low, middle = map(float, np.quantile(rewards, (0.0, 0.25, 0.5)))
+            if middle - least > _FAR * (middle - low):
+                self.largest = max(self.largest, middle - least)
 
 
-def is_luck(returns: Sequence[float], others: Sequence[float], loss: float) -> bool:
-    """Return whether the gain in the returns of some episodes over others may be luck.
+def vanishes_with_a_loss(returns: Sequence[float], others: Sequence[float], loss: float) -> bool:
+    """Return whether a gain in the returns of some episodes over others is there only because none had a rare loss.
 
-    It may be if none of them had the rare loss, and if nothing of the gain is left with half such a loss among them.
+    It is if nothing of it is left with half such a loss among the episodes.
     """
-    if np.ptp(returns) >= _NO_SPREAD * loss:
-        return False
-    expected = np.mean(returns) - loss * _UNSEEN / (len(returns) + _UNSEEN)
-    return bool(expected <= np.mean(others))
+    count = min(len(returns), len(others))
+    gain = float(np.mean(returns[:count]) - np.mean(others[:count]))
+    return bool(np.ptp(returns) < _NO_SPREAD * loss) and 0.0 < gain <= loss * _UNSEEN / (len(returns) + _UNSEEN)

@@ -30,10 +30,6 @@ RARE = "rare states"
 _EVALUATIONS, _EPISODES, _MOST_EPISODES, _MOST_STEPS = 8, 4, 100, 200_000
 """Evaluations that no setting names: about how many, the fewest and most episodes of one, and its most steps."""
 
-_BEFORE_THE_END = 0.75
-"""Share of the steps of all evaluations after which there is none before the end: episodes may be longer than the
-simulator expects."""
-
 _COMPILING = 120.0
 """Seconds that compiling may take."""
 
@@ -55,6 +51,7 @@ class Evaluated(NamedTuple):
     record: dict[str, Any]  # JSON values: episodes, seconds, mean and 95 % interval of each number; empty if given up
     values: list[float | None]  # main metric of each episode, None if it is missing
     steps: int  # environment steps of all episodes
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,8 @@ class PeriodicEvaluation:
     every: int = 0  # iterations from one evaluation to the next; 0 where steps decide
     interval: int = 0  # training steps from one evaluation to the next; 0 for the comparison at the end alone
     cut: int = 0  # steps after which long episodes are cut; 0 if none is
-    most: float = np.inf  # steps that all evaluations before the end may take
+    most: float = np.inf  # steps that all evaluations may take together in a run of the planned length
+    expects: bool = False  # whether episodes may take more steps than the simulator expects
     play_from: PlayFrom = lambda params, name, states, steps, first: []  # plays from given states, if the simulator can
 
     @property
@@ -93,24 +91,33 @@ class PeriodicEvaluation:
             return is_last or iteration % self.every == 0
         return self.interval > 0 and (is_last or trained // self.interval > evaluated_at // self.interval)
 
-    def run(self, actor_params: np.ndarray, main_metric: str, spent: int = 0) -> Evaluated:
+    def affords(self, steps: float, spent: int, trained: int) -> bool:
+        """Return whether the fewest episodes of so many steps leave as many for the comparison at the end.
+
+        ``spent`` are the steps of all evaluations so far, ``trained`` those of training.
+        """
+        return spent + 2 * self.length.least * steps <= max(self.most, trained / OF_A_RUN)
+
+    def run(self, actor_params: np.ndarray, main_metric: str, spent: int = 0, trained: int = 0) -> Evaluated:
         """Play the fewest episodes, then as many more as make the named number of steps.
 
-        If the first episode shows that the fewest would take more steps than are left, after those that evaluations
-        have ``spent``, it is the only one: an evaluation without a record and values.
+        If the first episode shows that they take too many steps, it is the only one: no record, no values. For
+        ``spent`` and ``trained`` see :meth:`affords`.
         """
-        begin, length = time.perf_counter(), self.length
-        played = self.play(actor_params, "trained", range(1), PERIODIC)
-        if spent + length.least * played[0].steps > self.most:
-            return Evaluated({}, [], played[0].steps)
-        played += self.play(actor_params, "trained", range(1, length.least), PERIODIC)
+        begin, length, played = time.perf_counter(), self.length, list[Played]()
+        if self.expects:
+            played = self.play(actor_params, "trained", range(1), PERIODIC)
+            if not self.affords(played[0].steps, spent, trained):
+                return Evaluated({}, [], played[0].steps, time.perf_counter() - begin)
+        played += self.play(actor_params, "trained", range(len(played), length.least), PERIODIC)
         each = max(sum(one.steps for one in played) / length.least, 1.0)
         more = range(length.least, min(int(length.steps / each), length.most))
         played += self.play(actor_params, "trained", more, PERIODIC)
         records = [one.record for one in played]
         metrics = {n: v for n, v in summarise(records).items() if not isinstance(v["mean"], list)}
-        record = {"episodes": len(records), "seconds": time.perf_counter() - begin, "metrics": metrics}
-        return Evaluated(record, [each.get(main_metric) for each in records], sum(one.steps for one in played))
+        seconds, steps = time.perf_counter() - begin, sum(one.steps for one in played)
+        record = {"episodes": len(records), "seconds": seconds, "metrics": metrics}
+        return Evaluated(record, [each.get(main_metric) for each in records], steps, seconds)
 
     def budget(self, trained: int, spent: int) -> float:
         """Return the steps that the comparison at the end may take.
@@ -151,9 +158,9 @@ def unasked_evaluation(
     interval = total // count if count > 0 else 0
     steps = min(share // 2 // (count + 1), _MOST_STEPS) if count > 0 else 0
     length = Length(steps, _EPISODES, _MOST_EPISODES)
-    play, cut = EpisodesPlayer(played, spec, seed, threads, patience), played.max_steps
-    cut, most = cut if cut < simulator.max_steps else 0, _BEFORE_THE_END * share
-    return PeriodicEvaluation(play, length, episode, interval=interval, cut=cut, most=most, play_from=play.play_from)
+    play, expects = EpisodesPlayer(played, spec, seed, threads, patience), played.max_steps > episode
+    cut = played.max_steps if played.max_steps < simulator.max_steps else 0
+    return PeriodicEvaluation(play, length, episode, 0, interval, cut, share, expects, play.play_from)
 
 
 class EpisodesPlayer:
