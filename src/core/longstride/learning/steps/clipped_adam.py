@@ -14,6 +14,7 @@ BETAS = (0.9, 0.999)
 """Those of torch's Adam."""
 
 _TINY = torch.finfo(torch.float32).tiny
+"""Least normal number."""
 
 _PIECES, _LEAST = 32, 2048
 """Pieces of a part on a GPU, and least values of one. Torch's kernel gives each tensor, up to 65,536 values, to one
@@ -73,9 +74,16 @@ class ClippedAdam:
         return state
 
     def set_rates(self, rates: Mapping[str, float]) -> None:
-        """Set the learning rate of each part, in place."""
+        """Set the learning rate of each part, in place, before the steps of a rollout.
+
+        On a CPU, moments no larger than the least normal number become 0, for the reason given in
+        ``cpu_kernels/adam.py``.
+        """
         for name, part in self._held.items():
             part.rate.fill_(rates[name])
+            if part.flat.device.type == "cpu":
+                for moment in (part.mean, part.square):
+                    torch.hardshrink(moment, _TINY, out=moment)
 
     @property
     def gradient(self) -> Tensor:
@@ -145,14 +153,6 @@ def _step(part: Part, gradient: Tensor, divisor: Tensor, skipped: Tensor) -> Non
         grad_scale=divisor,
         found_inf=skipped,
     )
-    if part.flat.device.type == "cpu":
-        _drop_tiny(part.mean, part.square)
-
-
-def _drop_tiny(*moments: Tensor) -> None:
-    """Set moments no larger than the least normal number to 0, for the reason given in ``cpu_kernels/adam.py``."""
-    for moment in moments:
-        torch.hardshrink(moment, _TINY, out=moment)
 
 
 @cache
