@@ -1,6 +1,7 @@
 """The comparison at the end of a run: which of its policies is the best one, and whether it draws its actions."""
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from longstride.policies.spec import PolicySpec
 from longstride.simulators.simulator import Simulator
 from longstride.text import counted, in_words, scale_of, with_margin
 from longstride.training.choice.candidates import Candidate, Candidates
-from longstride.training.choice.halving import FEWEST_OF_TWO, FOR_EACH_ARM, Arm, halve
+from longstride.training.choice.halving import FEWEST_OF_TWO, FOR_EACH_ARM, Arm, Halved, halve
 from longstride.training.choice.rare_losses import vanishes_with_a_loss
 from longstride.training.choice.rare_states import Excursions, compare_from
 from longstride.training.evaluation.comparison import Verdict, compare
@@ -100,9 +101,7 @@ def choose(
     found = halve(arms, play, *limits, [each.worst for each in contenders], level=1 + len(means))
     if found is None:
         return None
-    best, is_earlier = found.best, found.best.candidate > len(means)
-    if is_earlier and vanishes_with_a_loss(returns[best], returns[_NEWEST], rare_loss):
-        best = _NEWEST
+    best = _best_of(found, returns, len(means), rare_loss)
     if not (numbers := [value for value in found.values[best] if value is not None]):
         return None
     verdict = _draws_against_likeliest(found.values, best.candidate, simulator)
@@ -113,6 +112,13 @@ def choose(
     counts = len(numbers), len({arm.candidate for arm in found.values}), found.steps
     mean, margin = map(float, mean_and_margin(np.array(numbers)))
     return Choice(contenders[best.candidate], draws, mean, margin, *counts, verdict, rare)
+
+
+def _best_of(found: Halved, returns: Mapping[Arm, Sequence[float]], means: int, rare_loss: float) -> Arm:
+    """Return the best arm, unless it is an earlier policy whose gain is there only without a rare loss."""
+    if found.best.candidate <= means:
+        return found.best
+    return _NEWEST if vanishes_with_a_loss(returns[found.best], returns[_NEWEST], rare_loss) else found.best
 
 
 def _draws_against_likeliest(
