@@ -519,6 +519,18 @@ class NoSuchDraw(Walk):
         return 1.0, False
 
 
+class OneBound(Walk):
+    def step(state, parameters, action, rng):
+        state.x = rng.integers(3)
+        return 1.0, False
+
+
+class ArrayAsScale(Walk):
+    def step(state, parameters, action, rng):
+        state.x = rng.exponential(np.ones(1))[0]
+        return 1.0, False
+
+
 class Dictionary(Walk):
     def observe(state, parameters, observation):
         observation[0] = TABLE["one"]
@@ -614,6 +626,18 @@ class BadHeuristic(Walk):
             "helper is an ordinary Python function; decorate it with @nu",
         ),
         (NoSuchDraw, "step", "state.x = rng.choice(3)", "rng.choice does not exist in compiled code; use rng.random"),
+        (
+            OneBound,
+            "step",
+            "state.x = rng.integers(3)",
+            "rng.integers needs both bounds in compiled code, as in rng.int",
+        ),
+        (
+            ArrayAsScale,
+            "step",
+            "state.x = rng.exponential(np.ones(1))[0]",
+            "rng.exponential does not take these arguments in compiled c",
+        ),
         (Dictionary, "observe", 'observation[0] = TABLE["one"]', "TABLE (dict) cannot be used in compiled code; pass"),
         (Text, "step", "return (1.0 if str(dict(a=state.x)) else 0.0), False", "dict does not take these arguments"),
         (TwoTypes, "step", "return (1.0 if what == 1 else 0.0)", "what is int in one place and str in another"),

@@ -45,6 +45,14 @@ _REASONS = (
         "rng.poisson or another that Numba lists",
     ),
     (
+        r"NumPyRandomGeneratorType_integers\(NumPyRandomGeneratorType, \w+\)",
+        "rng.integers needs both bounds in compiled code, as in rng.integers(0, n)",
+    ),
+    (
+        r"NumPyRandomGeneratorType_(\w+)\(NumPyRandomGeneratorType(?:, )?([^)\n]*)\)",
+        rf"rng.\1 does not take these arguments in compiled code (\2); {_REMEDY}",
+    ),
+    (
         r"Unknown attribute '(\w+)' of type Module\(<module '([\w.]+)'",
         rf"\2.\1 does not exist in compiled code; {_REMEDY}",
     ),
