@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+pytest.importorskip("pydantic")
 pytest.importorskip("scipy")
 
 from longstride import Discrete, Hyperparameters, Simulator, evaluate, train
@@ -27,6 +28,17 @@ def test_a_loss_far_beyond_the_usual_ones_of_its_rollout_is_rare():
     assert seen([rng.normal(-(2.0**i), 0.1 * 2.0**i, 24) for i in range(20)]) == 0.0, "a policy that becomes worse"
     spreads = [1_000.0] * 10 + [1.0] * 990
     assert seen([rng.normal(0.0, spread, 24) for spread in spreads]) == 0.0, "a policy that was bad at first"
+
+
+def test_the_state_goes_on():
+    losses, again, rollout = RareLosses(), RareLosses(), [*np.arange(23.0), -700.0]
+    losses.include(rollout)
+    again.restore(losses.state())
+    for each in (losses, again):
+        each.include([*np.arange(23.0), -900.0])
+    assert again.largest == losses.largest > 900.0
+    again.restore([])
+    assert again.state() == RareLosses().state()
 
 
 def test_a_gain_without_spread_that_half_a_loss_would_end_counts_for_nothing():

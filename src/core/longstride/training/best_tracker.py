@@ -162,7 +162,7 @@ class BestTracker:
         arrays, candidates = self._candidates.state_dict()
         arrays |= self._mean.arrays()
         counts: dict[str, Any] = {"trained": self.trained, "evaluated_at": self._evaluated_at, "spent": self._spent}
-        counts |= {"episode_steps": self._episode_steps, "rare_loss": self._rare_losses.largest}
+        counts |= {"episode_steps": self._episode_steps, "rare_losses": self._rare_losses.state()}
         counts |= self._mean.metadata()
         return arrays, {**counts, "worst": self._worst, "kept": self._kept, "candidates": candidates}
 
@@ -174,7 +174,7 @@ class BestTracker:
         self._spent, self._worst, self._kept = state.get("spent", 0), state.get("worst"), state.get("kept")
         self._candidates.load_state_dict(arrays, state.get("candidates", []))
         self._mean.restore(arrays, state)
-        self._rare_losses.largest = state.get("rare_loss", 0.0)
+        self._rare_losses.restore(state.get("rare_losses", []))
         self._episode_steps = state.get("episode_steps", 0.0)
 
     def _played_greedily(self, evaluation: PeriodicEvaluation, iteration: int) -> dict[str, Any]:
