@@ -25,6 +25,7 @@ def test_a_loss_far_beyond_the_usual_ones_of_its_rollout_is_rare():
     assert seen([rng.exponential(1.0, 24) * -50 for _ in range(200)]) == 0.0, "nor are long tails"
     assert seen([np.full(24, -5.0)]) == 0.0
     assert seen([[-1.0, -1.0, -1e6]]) == 0.0, "too few to tell"
+    assert seen([[-1.0, np.inf, -np.inf, -np.inf, np.nan]]) == 0.0, "the update names the step"
     assert seen([rng.normal(-(2.0**i), 0.1 * 2.0**i, 24) for i in range(20)]) == 0.0, "a policy that becomes worse"
     spreads = [1_000.0] * 10 + [1.0] * 990
     assert seen([rng.normal(0.0, spread, 24) for spread in spreads]) == 0.0, "a policy that was bad at first"

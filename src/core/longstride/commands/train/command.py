@@ -96,9 +96,8 @@ def _checked_others(run: Run, policy: TrainedPolicy) -> list[str]:
     if short is None:
         return []
     policy = with_untrained(policy, run.directory, trainer.simulator)
-    remedy = f"Train longer{choosing if trainer.best_tracker.best.judged_by == 'iterations' else ''}."
-    if trainer.advice.at_the_end():
-        remedy = f"Follow the diagnosis of the run, or t{remedy[1:]}"
+    begin = "Follow the diagnosis of the run, or train" if trainer.advice.at_the_end() else "Train"
+    remedy = f"{begin} longer{choosing if trainer.best_tracker.best.judged_by == 'iterations' else ''}."
     seed, threads = trainer.settings.seed, run.plan.simulation_threads
     return last_check(trainer.simulator, short, policy, seed, threads, remedy)
 

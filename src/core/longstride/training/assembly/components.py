@@ -154,6 +154,7 @@ def remarks(setup: Setup, plan: Plan, budget: Budget | NoBudget) -> list[str]:
 
 
 def _unused_settings(setup: Setup, plan: Plan) -> list[str]:
+    """Return a line about the settings of exploration that the user has chosen and this run cannot use."""
     parts = {
         "exploring_starts": _explorers(setup, plan),
         "outcome_draws": _draws(setup, plan),

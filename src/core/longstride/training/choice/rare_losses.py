@@ -31,8 +31,8 @@ class RareLosses:
         self.largest, self._usual, self._rollouts = 0.0, 0.0, 0
 
     def include(self, rewards: Sequence[float]) -> None:
-        """Take note of the sum of rewards of each instance in a rollout, if they are enough to compare."""
-        if len(rewards) < _FEWEST:
+        """Take note of the sum of rewards of each instance in a rollout, if they are enough and finite."""
+        if len(rewards) < _FEWEST or not np.isfinite(rewards).all():
             return
         least, low, middle = map(float, np.quantile(rewards, (0.0, 0.25, 0.5)))
         self._rollouts += 1
