@@ -254,3 +254,67 @@ def test_a_policy_without_memory_moves_with_its_scales():
     before = [w.detach().clone() for w, _ in first_layers(model)]
     scales.learn([observing(model.spec, 0.1 * seen)])
     assert all(torch.equal(w, new) for w, (new, _) in zip(before, first_layers(model), strict=True))
+
+
+def runaway_scales(family="mlp", forget=True):
+    """Return scales that have seen a stream run away, their model, what it plays now and how often they forgot."""
+    spec = PolicySpec(2, Discrete(2), (16, 16), (16, 16), "relu", FAMILIES[family], attention_heads=2)
+    model, rng, calls = ActorCritic(spec), np.random.default_rng(0), []
+    initialise(model, "orthogonal", torch.Generator().manual_seed(0))
+    scales = ObservationScales(model, forget=(lambda: calls.append(1)) if forget else None)
+    scales.learn([observing(spec, rng.normal(0.0, 1_000.0, (400, 2)).astype(np.float32))], is_natural=[True])
+    return scales, model, rng.normal(12.0, 4.0, (400, 2)).astype(np.float32), calls
+
+
+def test_scales_begin_anew_once_natural_episodes_stay_together():
+    """The first layers say the same of them as before, and the scale is soon that of these observations."""
+    scales, model, now, calls = runaway_scales()
+    rollout, count = [observing(model.spec, now)], 0
+    while not calls:
+        before = heads(model, now)
+        scales.learn(rollout, is_natural=[True])
+        count += 1
+    assert count < 20
+    for a, b in zip(before, heads(model, now), strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-3, atol=1e-3)
+    for _ in range(100):
+        scales.learn(rollout, is_natural=[True])
+    assert len(calls) <= 3, "from 1,000 to 4 in steps of at least four"
+    np.testing.assert_allclose(1.0 / model.tensors["observation_scale"], now.std(axis=0), rtol=1.0)
+
+
+def test_excursions_do_not_keep_old_scales():
+    """They bring the beginning back, from which they start; scales of natural episodes alone decide."""
+    scales, model, now, calls = runaway_scales()
+    far = observing(model.spec, 100.0 * now)
+    for _ in range(20):
+        scales.learn([observing(model.spec, now), far], is_natural=[True, False])
+    assert calls
+    scales, model, now, calls = runaway_scales()
+    for _ in range(20):
+        scales.learn([observing(model.spec, now), far], is_natural=[True, True])
+    assert not calls
+
+
+@pytest.mark.parametrize(("family", "forget"), [("mlp", False), ("mingru", True)])
+def test_scales_do_not_begin_anew_without_growing_rollouts_or_with_memory(family, forget):
+    scales, model, now, calls = runaway_scales(family, forget)
+    for _ in range(20):
+        scales.learn([observing(model.spec, now)], is_natural=[True])
+    assert not calls
+    assert (model.tensors["observation_scale"] < 1.0 / 100.0).all()
+    assert not any(name.startswith("recent.") for name in scales.arrays())
+
+
+def test_scales_begin_anew_at_the_same_rollout_after_a_checkpoint():
+    (scales, model, now, calls), (other, resumed, _, later) = runaway_scales(), runaway_scales()
+    for _ in range(3):
+        scales.learn([observing(model.spec, now)], is_natural=[True])
+    other.restore({name: array.copy() for name, array in scales.arrays().items()})
+    resumed.flat.copy_(model.flat)
+    calls.clear()
+    for _ in range(20):
+        for each, of in ((scales, model), (other, resumed)):
+            each.learn([observing(of.spec, now)], is_natural=[True])
+        assert (len(calls), model.flat.tolist()) == (len(later), resumed.flat.tolist())
+    assert calls

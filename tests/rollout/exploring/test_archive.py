@@ -65,3 +65,10 @@ def test_states_that_are_older_than_episodes_are_dropped():
     archive.learn([findings({1: 1.0}, {1: (1, 0.0)}, age=100), findings({2: 1.0}, {2: (2, 0.0)}, age=101)])
     archive.drop_older(100)
     assert archive.arrays()["ages"].tolist() == [100]
+
+
+def test_a_cleared_archive_has_neither_states_nor_visits():
+    archive = Archive(STATE)
+    archive.learn([findings({1: 4.0}, {1: (7, 0.5)})])
+    archive.clear()
+    assert (len(archive), archive.visits.sum()) == (0, 0.0)

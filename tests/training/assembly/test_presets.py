@@ -17,17 +17,19 @@ from longstride.hardware.planning.gpu_catalog import CARDS, machine_with
 from longstride.policies.families.transformer.family import block
 from longstride.settings import Settings, load_settings
 from longstride.simulators.loading import LoadedSimulator, load_simulator
-from longstride.simulators.spaces import Discrete
+from longstride.simulators.spaces import Box, Discrete
 from longstride.training.assembly.plan import plan_run
 from longstride.training.assembly.presets import (
     MANY_ACTIONS,
     PRESETS,
+    REAL_VALUED,
     WITH_PRIOR,
     apply_prior_defaults,
     complete,
     with_defaults,
     with_network_for_many,
     with_preset,
+    with_real_defaults,
 )
 from longstride.training.run_directory.metrics_log import read_metrics
 from longstride.training.time_budget import NO_LIMIT
@@ -166,6 +168,18 @@ def test_a_policy_for_many_described_actions_scores_them_unless_somebody_chose_a
         (Settings(Config(kl_coefficient=0.1), {"kl_coefficient": "flag"}), described(MANY_ACTIONS)),
     ):
         assert with_network_for_many(settings, simulator) == settings
+
+
+def test_real_valued_actions_have_no_bonus_unless_somebody_chose_one():
+    real = Bandit()
+    real.action_space = Box([0.0], [1.0])
+    found = with_real_defaults(Settings(Config()), real)
+    assert (found.config.entropy_coefficient, found.sources) == (0.0, dict.fromkeys(REAL_VALUED, "simulation"))
+    assert with_defaults(Settings(Config()), real).config.entropy_coefficient == 0.0
+    chosen = Settings(Config(entropy_coefficient=0.01), {"entropy_coefficient": "file"})
+    asked = Settings(Config(), {"entropy_coefficient": "flag"})
+    for settings, simulator in ((chosen, real), (asked, real), (Settings(Config()), Bandit())):
+        assert with_real_defaults(settings, simulator) == settings
 
 
 def test_a_policy_with_a_rule_plays_whole_episodes_of_about_62000_steps():

@@ -1,6 +1,6 @@
 """Normalisation of observations, of rewards, and of the values that a critic learns."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -21,8 +21,11 @@ _ROUNDING = 1e-9
 _MEMORY = 0.9
 """Share of the old statistics that each rollout leaves of the value normalisation and of the mean reward."""
 
-_OF_OBSERVATIONS = "statistics."
-"""Begin of the names of the statistics of observations in a checkpoint."""
+_OF_OBSERVATIONS, _OF_RECENT = "statistics.", "recent."
+"""Begins of the names of the statistics of observations in a checkpoint."""
+
+_RECENT = 0.8
+"""Share of the recent observations that each rollout leaves: they are those of about five rollouts."""
 
 
 class ObservationScales:
@@ -30,10 +33,16 @@ class ObservationScales:
 
     They are part of the model: of observations, and of the descriptions of actions where it scores those. A policy with
     memory keeps its outputs where a deviation shrinks: :func:`keep_outputs`. Unless it ``learns``, nothing is scaled.
+
+    Where natural episodes vary far less now than all so far did, as after a start in which a stream ran away, the old
+    scales would leave a policy hardly anything to see of what matters. So they begin anew, and ``forget`` is called;
+    not where that is None, nor with memory or lists of actions, whose layers read more than observations.
     """
 
-    def __init__(self, model: ActorCritic, learns: bool = True) -> None:
+    def __init__(self, model: ActorCritic, learns: bool = True, forget: Callable[[], None] | None = None) -> None:
         self._model, self.statistics = model, RunningStatistics.empty(model.spec.observation_size)
+        self._forget = None if model.spec.family.joint_steps else forget
+        self._recent = RunningStatistics.empty(model.spec.observation_size)
         self._learns, self._observed = learns, list[Future[list[BatchStatistics]]]()
         self._thread = ThreadPoolExecutor(1, "observation-statistics")
         self._descriptions = DescriptionScales(model)
@@ -43,28 +52,49 @@ class ObservationScales:
         if self._learns:
             self._observed = [self._thread.submit(_statistics, trajectories)]
 
-    def learn(self, trajectories: Sequence[Trajectory], ranks: Ranks = ALONE) -> None:
-        """Include the observations of a rollout of all ranks, and set the scales of the model."""
+    def learn(self, trajectories: Sequence[Trajectory], ranks: Ranks = ALONE, is_natural: Sequence[bool] = ()) -> None:
+        """Include the observations of a rollout of all ranks, and set the scales of the model.
+
+        The trajectories whose episodes began as the simulator begins them may let the scales begin anew.
+        """
         if not self._learns:
             return
         before = self.statistics.deviation()
         observed = self._observed.pop().result() if self._observed else _statistics(trajectories)
         for batch in flattened(ranks.gather(observed)):
             self.statistics.include(batch)
+        anew = self._begin_anew([batch for batch, natural in zip(observed, is_natural, strict=False) if natural], ranks)
         shift, scale = map(torch.from_numpy, self.statistics.shift_and_scale())
-        if self._model.spec.has_memory:
-            keep_outputs(self._model, shift, scale, torch.from_numpy(self.statistics.deviation() < before))
+        kept = anew | (self._model.spec.has_memory & (self.statistics.deviation() < before))
+        if kept.any():
+            keep_outputs(self._model, shift, scale, torch.from_numpy(kept))
         self._model.tensors["observation_mean"].copy_(shift)
         self._model.tensors["observation_scale"].copy_(scale)
         self._descriptions.learn(trajectories, ranks)
 
+    def _begin_anew(self, natural: list[BatchStatistics], ranks: Ranks) -> np.ndarray:
+        """Return bool[O], the columns whose statistics begin anew with what natural episodes showed lately."""
+        if self._forget is None:
+            return np.zeros(len(self.statistics.mean), np.bool_)
+        self._recent.fade(_RECENT)
+        for batch in flattened(ranks.gather(natural)):
+            self._recent.include(batch)
+        anew = self.statistics.begin_anew(self._recent)
+        if anew.any():
+            self._forget()
+        return anew
+
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the arrays of a checkpoint by name."""
-        return {f"{_OF_OBSERVATIONS}{n}": a for n, a in vars(self.statistics).items()} | self._descriptions.arrays()
+        own = {f"{_OF_OBSERVATIONS}{n}": a for n, a in vars(self.statistics).items()} | self._descriptions.arrays()
+        recent = {f"{_OF_RECENT}{n}": a for n, a in vars(self._recent).items()}
+        return own if self._forget is None else own | recent
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Restore what :meth:`arrays` returned, among others."""
+        """Restore what :meth:`arrays` returned, among others; an earlier version kept no recent observations."""
         self.statistics = RunningStatistics(**{n: arrays[f"{_OF_OBSERVATIONS}{n}"] for n in vars(self.statistics)})
+        if f"{_OF_RECENT}count" in arrays:
+            self._recent = RunningStatistics(**{n: arrays[f"{_OF_RECENT}{n}"] for n in vars(self._recent)})
         self._descriptions.restore(arrays)
 
 

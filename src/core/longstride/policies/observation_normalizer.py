@@ -10,6 +10,9 @@ _LEAST_STD = 1e-4
 
 _ENOUGH_ROWS = 8_192
 
+_FAR_LESS = 4.0
+"""By how much less a column varies than before where all that do begin anew."""
+
 
 class BatchStatistics(NamedTuple):
     """What :class:`RunningStatistics` takes in of a batch: its rows, then arrays of a figure for each column."""
@@ -69,6 +72,25 @@ class RunningStatistics:
         self.mean += delta * (batch.rows / total)
         self.count[0] = total
         self.indicator &= batch.indicator
+
+    def fade(self, kept: float) -> None:
+        """Let everything so far count as a share of its rows."""
+        self.count *= kept
+        self.squares *= kept
+
+    def begin_anew(self, recent: "RunningStatistics") -> np.ndarray:
+        """Forget what was before recent observations, if a column varies far less in them; return where, bool[O].
+
+        Columns that vary less begin anew, all others keep mean and deviation and count as many rows from now on.
+        """
+        before, now = self.deviation(), recent.deviation()
+        narrower: np.ndarray = (now < before) & (now > _LEAST_STD) & ~self.indicator
+        if not (before[narrower] > _FAR_LESS * now[narrower]).any():
+            return np.zeros_like(narrower)
+        self.mean = np.where(narrower, recent.mean, self.mean)
+        self.squares = np.where(narrower, now**2, before**2) * recent.count
+        self.count = recent.count.copy()
+        return narrower
 
     def deviation(self) -> np.ndarray:
         """Return float64[O] standard deviations, 0 before the first batch."""

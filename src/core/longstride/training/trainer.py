@@ -41,8 +41,7 @@ from longstride.training.shared_state import CRITIC_STATES, PartState, joined_st
 class Trainer:
     """Collects, updates, records and saves until the run's iterations are done.
 
-    The updater owns the model. The metadata, JSON values, go into every checkpoint, so that it can be evaluated on its
-    own. ``iteration`` is the number of finished iterations.
+    The updater owns the model. Metadata, JSON values, go into every checkpoint. ``iteration`` counts finished ones.
     """
 
     def __init__(
@@ -58,7 +57,8 @@ class Trainer:
         self.checkpoints, self.budget, self.utilization = services.checkpoints, services.budget, services.utilization
         self.settings, self.metadata, self.ranks, self.observer = settings, metadata, services.ranks, services.observer
         self.share = share_of(settings.instances, settings.group_size, self.ranks.rank, self.ranks.size)
-        self.model, self.scales = updater.host, ObservationScales(updater.host, settings.normalise_observations)
+        self.model, forget = updater.host, collector.exploring.forget if settings.growth is not None else None
+        self.scales = ObservationScales(self.model, settings.normalise_observations, forget)
         self.rewards = RewardPipeline(simulator, settings, self.model, self.share, self.ranks)
         self.length = run_length(settings.iterations, settings.growth)
         self.entropy = EntropyTarget(settings.entropy_target, self.model.spec.action_space.choices)
@@ -118,7 +118,7 @@ class Trainer:
         self.scales.observe(collected.trajectories)  # while the update runs
         coefficients = self._coefficients(share_done := self._share_done())
         report, begin = self._update(collected, coefficients, share_done), time.perf_counter()
-        self.scales.learn(collected.trajectories, self.ranks)
+        self.scales.learn(collected.trajectories, self.ranks, [each.is_natural for each in collected.instances])
         self.iteration += 1
         require_finite_parameters(self.model, self.iteration)
         require_same_parameters(self.model, self.iteration, self.ranks)

@@ -61,6 +61,10 @@ class Archive:
         for cell in most_visited[: max(len(self._states) - self._most, 0)]:
             del self._states[cell]
 
+    def clear(self) -> None:
+        """Forget all states and visits."""
+        self.visits[:], self._states = 0.0, {}
+
     def drop_older(self, age: int) -> None:
         """Drop the states whose episodes had made more steps."""
         self._states = {cell: each for cell, each in self._states.items() if each.age <= age}

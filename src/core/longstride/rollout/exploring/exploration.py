@@ -79,6 +79,9 @@ class Exploring(Protocol):
     def learn(self, parts: Sequence[Part | None], terminated: bool) -> None:
         """Include the parts of all processes; episodes may have been terminated, and not cut."""
 
+    def forget(self) -> None:
+        """Forget all states: their cells are those of other scales, and their episodes those of a policy long gone."""
+
     def rare_states(self, count: int) -> np.ndarray:
         """Return at most so many archived states, ``state_dtype``[n], rarely visited ones more often than others."""
 
@@ -125,6 +128,9 @@ class NoExploring:
         """Return nothing."""
 
     def learn(self, parts: Sequence[Part | None], terminated: bool) -> None:
+        """Do nothing."""
+
+    def forget(self) -> None:
         """Do nothing."""
 
     def rare_states(self, count: int) -> np.ndarray:
@@ -217,6 +223,10 @@ class Exploration:
         self._rollouts += 1
         self._limit[0] = np.iinfo(np.int64).max if terminated else self._reach.now
         self._archive.drop_older(self._limit.item())
+
+    def forget(self) -> None:
+        """Forget all states: their cells are those of other scales, and their episodes those of a policy long gone."""
+        self._archive.clear()
 
     def rare_states(self, count: int) -> np.ndarray:
         """Return at most so many different archived states, ``state_dtype``[n], rarely visited ones most likely."""

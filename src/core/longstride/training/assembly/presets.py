@@ -58,15 +58,27 @@ WITH_PRIOR: dict[str, Any] = {
 }
 """Defaults where a policy starts from a rule of its simulator: small steps, so that it loses nothing."""
 
+REAL_VALUED: dict[str, Any] = {"entropy_coefficient": 0.0}
+"""Defaults for real-valued actions: a bonus would keep their deviations large, which change what the best mean is."""
+
 MANY_ACTIONS = 1_000
 """Actions from which a policy scores the feasible ones: an output for each makes a step's trajectory 14 kB or more."""
 
 
 def with_defaults(settings: Settings, simulator: Simulator) -> Settings:
-    """Take the sizes of a preset, a network for many actions, then the defaults of :func:`apply_prior_defaults`."""
+    """Take the sizes of a preset, a network for many actions, then the defaults of some kinds of simulators."""
     settings = _with_sizes(settings)
     settings = with_network_for_many(settings, simulator)
+    settings = with_real_defaults(settings, simulator)
     return apply_prior_defaults(settings, simulator)
+
+
+def with_real_defaults(settings: Settings, simulator: Simulator) -> Settings:
+    """Take the defaults for real-valued actions, where actions are, and no one chose others."""
+    is_real = not simulator.action_space.choices
+    return settings.changed(
+        {n: v for n, v in REAL_VALUED.items() if is_real and not settings.is_chosen(n)}, "simulation"
+    )
 
 
 def with_network_for_many(settings: Settings, simulator: Simulator) -> Settings:
