@@ -283,7 +283,8 @@ CLIP_RANGE_SCHEDULE = "constant"
 # same samples, moves further from the policy that collected them, and takes proportionally longer.
 NUM_EPOCHS = 3
 
-# Weight of the entropy bonus at the start. Float 0 .. 1. Higher: explores longer.
+# Weight of the entropy bonus at the start; with real-valued actions 0, unless you set another value. Float 0 .. 1.
+# Higher: explores longer.
 ENTROPY_COEFFICIENT = 0.03
 
 # Schedule of the entropy bonus. "linear" moves its weight to ENTROPY_COEFFICIENT_FINAL, "constant" keeps it.

@@ -50,6 +50,16 @@ def test_the_number_of_steps_and_their_size():
     assert (report.batch_size, report.optimizer_steps, report.epochs) == (86, 6, 2)
 
 
+@pytest.mark.parametrize("execution", ["numba", "eager"])
+def test_forgotten_moments_let_the_optimiser_begin_anew(execution):
+    model = toy_model("bandit")
+    updater, episodes = toy_updater(model, executions=(execution,)), toy_episodes("bandit", model, 1)
+    toy_update(updater, episodes)
+    assert updater.stepper.optimizer_tensors()
+    updater.forget_moments()
+    assert updater.stepper.optimizer_tensors() == {}
+
+
 def test_a_tiny_learning_rate_leaves_the_policy_unchanged():
     model = toy_model("bandit")
     episodes, before = toy_episodes("bandit", model, 1), actor_weights(model).copy()

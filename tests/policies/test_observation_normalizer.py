@@ -86,35 +86,12 @@ def test_faded_rows_count_less():
     assert [statistics.count[0], statistics.mean[0], statistics.squares[0]] == [4.0, 2.5, 29.0]
 
 
-def varying(*deviations, rows=100):
-    """Return statistics of columns around 0 with these deviations, in equal numbers of rows at both sides."""
-    statistics = RunningStatistics.empty(len(deviations))
-    statistics.update(np.tile([[-1.0], [1.0]], (rows // 2, 1)).astype(np.float32) * np.array(deviations, np.float32))
-    return statistics
-
-
-def test_statistics_begin_anew_where_a_column_varies_less_than_a_quarter_as_much():
-    """All that vary less begin anew with it; others, and constant ones, keep theirs and count as many rows."""
-    before, recent = varying(100.0, 10.0, 3.0, 5.0, rows=1_000), varying(20.0, 8.0, 4.0, 0.0, rows=40)
-    recent.mean += 7.0
-    assert before.begin_anew(recent).tolist() == [True, True, False, False]
-    np.testing.assert_allclose(before.deviation(), [20.0, 8.0, 3.0, 5.0])
-    assert before.mean.tolist() == [7.0, 7.0, 0.0, 0.0]
-    assert before.count.tolist() == [40.0]
-    recent.update(np.full((10, 4), 1e6, np.float32))
-    assert before.count.tolist() == [40.0], "they are its own"
-
-
-@pytest.mark.parametrize("recent", [(26.0, 10.0), (0.0, 10.0), (200.0, 40.0)])
-def test_else_statistics_stay(recent):
-    before = varying(100.0, 10.0)
-    unchanged = {name: array.copy() for name, array in vars(before).items()}
-    assert not before.begin_anew(varying(*recent)).any()
-    assert all(np.array_equal(array, unchanged[name]) for name, array in vars(before).items())
-
-
-def test_indicators_do_not_begin_anew():
-    often, seldom = RunningStatistics.empty(1), RunningStatistics.empty(1)
-    often.update(np.array([[0.0], [1.0]], np.float32))
-    seldom.update(np.array([[1.0]] + [[0.0]] * 999, np.float32))
-    assert not often.begin_anew(seldom).any()
+def test_some_columns_begin_anew_and_all_count_as_many_rows():
+    before, others = RunningStatistics.empty(2), RunningStatistics.empty(2)
+    before.update(np.tile([[-100.0, -3.0], [100.0, 3.0]], (500, 1)).astype(np.float32))
+    others.update(np.tile([[5.0, -9.0], [9.0, 9.0]], (20, 1)).astype(np.float32))
+    before.begin_anew(others, np.array([True, False]))
+    np.testing.assert_allclose(before.deviation(), [2.0, 3.0])
+    assert (before.mean.tolist(), before.count.tolist()) == ([7.0, 0.0], [40.0])
+    others.update(np.full((10, 2), 1e6, np.float32))
+    assert (before.mean.tolist(), before.count.tolist()) == ([7.0, 0.0], [40.0]), "they are its own"

@@ -174,11 +174,11 @@ def test_real_valued_actions_have_no_bonus_unless_somebody_chose_one():
     real = Bandit()
     real.action_space = Box([0.0], [1.0])
     found = with_real_defaults(Settings(Config()), real)
-    assert (found.config.entropy_coefficient, found.sources) == (0.0, dict.fromkeys(REAL_VALUED, "simulation"))
+    assert (found.config.entropy_coefficient, found.sources) == (0.0, dict.fromkeys(REAL_VALUED, "actions"))
     assert with_defaults(Settings(Config()), real).config.entropy_coefficient == 0.0
     chosen = Settings(Config(entropy_coefficient=0.01), {"entropy_coefficient": "file"})
-    asked = Settings(Config(), {"entropy_coefficient": "flag"})
-    for settings, simulator in ((chosen, real), (asked, real), (Settings(Config()), Bandit())):
+    asked, older = (Settings(Config(), {"entropy_coefficient": source}) for source in ("flag", "run"))
+    for settings, simulator in ((chosen, real), (asked, real), (older, real), (Settings(Config()), Bandit())):
         assert with_real_defaults(settings, simulator) == settings
 
 

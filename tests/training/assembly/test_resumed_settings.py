@@ -9,6 +9,8 @@ pytest.importorskip("pydantic")
 from longstride.config import Config
 from longstride.errors import UserError
 from longstride.settings import Settings, load_settings
+from longstride.simulators.loading import load_simulator
+from longstride.training.assembly.presets import with_real_defaults
 from longstride.training.assembly.resumed_settings import resumed_settings
 from longstride.training.assembly.run_settings import read_config, resumes_of
 from longstride.training.run_directory.directory import RunDirectory
@@ -126,3 +128,15 @@ def test_without_a_run_the_settings_are_those_given(tmp_path):
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(UserError, match="is damaged"):
         resumed_settings(given)
+
+
+def test_a_run_of_an_earlier_version_keeps_its_bonus_with_real_valued_actions(resume):
+    """It was the default then; what a file chose stays a file's."""
+    pendulum = load_simulator("pendulum", {}).simulator
+    older = with_real_defaults(resume({}, {"simulator": "pendulum"}, {}, {}), pendulum)
+    assert (older.config.entropy_coefficient, older.sources["entropy_coefficient"]) == (0.03, "run")
+    chosen = with_real_defaults(resume({"ENTROPY_COEFFICIENT": 0.01}, {}, {}, {}), pendulum)
+    assert (chosen.config.entropy_coefficient, chosen.sources["entropy_coefficient"]) == (0.01, "file")
+    today = {"values": {"entropy_coefficient": 0.0}, "sources": {"entropy_coefficient": "actions"}}
+    newer = with_real_defaults(resume({}, {}, {}, {}, **today), pendulum)
+    assert (newer.config.entropy_coefficient, newer.sources["entropy_coefficient"]) == (0.0, "actions")

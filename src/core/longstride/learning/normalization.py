@@ -13,6 +13,7 @@ from longstride.learning.distributed.ranks import ALONE, Ranks, flattened
 from longstride.learning.listed.scales import DescriptionScales
 from longstride.policies.networks import ActorCritic
 from longstride.policies.observation_normalizer import BatchStatistics, RunningStatistics, statistics_of, thinned
+from longstride.rollout.exploring.natural_observations import NaturalObservations
 from longstride.rollout.trajectory import Trajectory
 
 _ROUNDING = 1e-9
@@ -21,11 +22,8 @@ _ROUNDING = 1e-9
 _MEMORY = 0.9
 """Share of the old statistics that each rollout leaves of the value normalisation and of the mean reward."""
 
-_OF_OBSERVATIONS, _OF_RECENT = "statistics.", "recent."
-"""Begins of the names of the statistics of observations in a checkpoint."""
-
-_RECENT = 0.8
-"""Share of the recent observations that each rollout leaves: they are those of about five rollouts."""
+_OF_OBSERVATIONS = "statistics."
+"""Begin of the names of the statistics of observations in a checkpoint."""
 
 
 class ObservationScales:
@@ -35,14 +33,16 @@ class ObservationScales:
     memory keeps its outputs where a deviation shrinks: :func:`keep_outputs`. Unless it ``learns``, nothing is scaled.
 
     Where natural episodes vary far less now than all so far did, as after a start in which a stream ran away, the old
-    scales would leave a policy hardly anything to see of what matters. So they begin anew, and ``forget`` is called;
-    not where that is None, nor with memory or lists of actions, whose layers read more than observations.
+    scales would leave a policy hardly anything to see of what matters. So they begin anew with outputs that stay, and
+    each function of ``forget`` is called; not where there is none, nor in networks whose first layers may read more
+    than observations.
     """
 
-    def __init__(self, model: ActorCritic, learns: bool = True, forget: Callable[[], None] | None = None) -> None:
+    def __init__(self, model: ActorCritic, learns: bool = True, forget: Sequence[Callable[[], None]] = ()) -> None:
         self._model, self.statistics = model, RunningStatistics.empty(model.spec.observation_size)
-        self._forget = None if model.spec.family.joint_steps else forget
-        self._recent = RunningStatistics.empty(model.spec.observation_size)
+        self._forget = forget if model.has_plain_layers and not model.spec.family.joint_steps else ()
+        self._natural = NaturalObservations(model.spec.observation_size)
+        self._set: Tensor | None = None  # the scale that the model has, unless it went back to earlier parameters
         self._learns, self._observed = learns, list[Future[list[BatchStatistics]]]()
         self._thread = ThreadPoolExecutor(1, "observation-statistics")
         self._descriptions = DescriptionScales(model)
@@ -70,31 +70,34 @@ class ObservationScales:
             keep_outputs(self._model, shift, scale, torch.from_numpy(kept))
         self._model.tensors["observation_mean"].copy_(shift)
         self._model.tensors["observation_scale"].copy_(scale)
+        self._set = scale if self._forget else None
         self._descriptions.learn(trajectories, ranks)
 
     def _begin_anew(self, natural: list[BatchStatistics], ranks: Ranks) -> np.ndarray:
-        """Return bool[O], the columns whose statistics begin anew with what natural episodes showed lately."""
-        if self._forget is None:
+        """Return bool[O], the columns whose outputs are to stay, because their scales begin anew now.
+
+        All do where the model went back to earlier parameters, which may have had other scales.
+        """
+        if not self._forget:
             return np.zeros(len(self.statistics.mean), np.bool_)
-        self._recent.fade(_RECENT)
-        for batch in flattened(ranks.gather(natural)):
-            self._recent.include(batch)
-        anew = self.statistics.begin_anew(self._recent)
+        anew = self._natural.learn(flattened(ranks.gather(natural)))
         if anew.any():
-            self._forget()
-        return anew
+            self.statistics.begin_anew(self._natural.recent, anew)
+            for forget in self._forget:
+                forget()
+        went_back = self._set is not None and not torch.equal(self._set, self._model.tensors["observation_scale"].cpu())
+        return anew | went_back
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the arrays of a checkpoint by name."""
         own = {f"{_OF_OBSERVATIONS}{n}": a for n, a in vars(self.statistics).items()} | self._descriptions.arrays()
-        recent = {f"{_OF_RECENT}{n}": a for n, a in vars(self._recent).items()}
-        return own if self._forget is None else own | recent
+        return own | (self._natural.arrays() if self._forget else {})
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Restore what :meth:`arrays` returned, among others; an earlier version kept no recent observations."""
+        """Restore what :meth:`arrays` returned, among others."""
         self.statistics = RunningStatistics(**{n: arrays[f"{_OF_OBSERVATIONS}{n}"] for n in vars(self.statistics)})
-        if f"{_OF_RECENT}count" in arrays:
-            self._recent = RunningStatistics(**{n: arrays[f"{_OF_RECENT}{n}"] for n in vars(self._recent)})
+        self._natural.restore(arrays)
+        self._set = self._model.tensors["observation_scale"].cpu().clone() if self._forget else None
         self._descriptions.restore(arrays)
 
 

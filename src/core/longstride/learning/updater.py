@@ -188,6 +188,10 @@ class Updater:
         self.transfer.to_host()
         return fallback._asdict()
 
+    def forget_moments(self) -> None:
+        """Let the optimiser begin anew: its moments are those of gradients of another size."""
+        self.stepper.load_optimizer_tensors({})
+
     def _forget(self) -> None:
         """Let the critic begin without memory: its states are those of parameters that were not finite."""
         self._critic_states = torch.zeros_like(self._critic_states)

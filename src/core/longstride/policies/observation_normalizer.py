@@ -5,13 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-_LEAST_STD = 1e-4
+LEAST_STD = 1e-4
 """A column that varies less than this is shifted but not scaled: its variation is rounding."""
 
 _ENOUGH_ROWS = 8_192
-
-_FAR_LESS = 4.0
-"""By how much less a column varies than before where all that do begin anew."""
 
 
 class BatchStatistics(NamedTuple):
@@ -78,19 +75,15 @@ class RunningStatistics:
         self.count *= kept
         self.squares *= kept
 
-    def begin_anew(self, recent: "RunningStatistics") -> np.ndarray:
-        """Forget what was before recent observations, if a column varies far less in them; return where, bool[O].
+    def begin_anew(self, others: "RunningStatistics", columns: np.ndarray) -> None:
+        """Take mean and deviation of some columns, bool[O], from other statistics, and count as many rows as they do.
 
-        Columns that vary less begin anew, all others keep mean and deviation and count as many rows from now on.
+        The other columns keep theirs.
         """
-        before, now = self.deviation(), recent.deviation()
-        narrower: np.ndarray = (now < before) & (now > _LEAST_STD) & ~self.indicator
-        if not (before[narrower] > _FAR_LESS * now[narrower]).any():
-            return np.zeros_like(narrower)
-        self.mean = np.where(narrower, recent.mean, self.mean)
-        self.squares = np.where(narrower, now**2, before**2) * recent.count
-        self.count = recent.count.copy()
-        return narrower
+        before, now = self.deviation(), others.deviation()
+        self.mean = np.where(columns, others.mean, self.mean)
+        self.squares = np.where(columns, now**2, before**2) * others.count
+        self.count = others.count.copy()
 
     def deviation(self) -> np.ndarray:
         """Return float64[O] standard deviations, 0 before the first batch."""
@@ -100,6 +93,6 @@ class RunningStatistics:
     def shift_and_scale(self) -> tuple[np.ndarray, np.ndarray]:
         """Return float32[O] mean and 1 / standard deviation, 0 and 1 for indicators."""
         std = self.deviation()
-        scale = np.where(std > _LEAST_STD, 1.0 / np.maximum(std, _LEAST_STD), 1.0)
+        scale = np.where(std > LEAST_STD, 1.0 / np.maximum(std, LEAST_STD), 1.0)
         shift = np.where(self.indicator, 0.0, self.mean)
         return shift.astype(np.float32), np.where(self.indicator, 1.0, scale).astype(np.float32)

@@ -16,6 +16,7 @@ _ORIGIN = {
     "preset": "preset",
     "prior": "policies that start from a rule",
     "simulation": "short simulation before the first iteration",
+    "actions": "real-valued actions",
     "time_budget": "time budget",
     "run": "default, as an earlier version had no such setting",
     "default": "default",

@@ -78,7 +78,8 @@ class Learning(BaseModel):
     the same samples, moves further from the policy that collected them, and takes proportionally longer."""
 
     entropy_coefficient: float = Field(default=0.03, ge=0, le=1)
-    """Weight of the entropy bonus at the start. Float 0 .. 1. Higher: explores longer."""
+    """Weight of the entropy bonus at the start; with real-valued actions 0, unless you set another value. Float 0 .. 1.
+    Higher: explores longer."""
 
     entropy_schedule: Literal["linear", "constant"] = "linear"
     """Schedule of the entropy bonus. "linear" moves its weight to ENTROPY_COEFFICIENT_FINAL, "constant" keeps it."""

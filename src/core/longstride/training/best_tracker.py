@@ -110,6 +110,10 @@ class BestTracker:
             progress.say(contradiction)
         return result
 
+    def forget_mean(self) -> None:
+        """Let the mean of the late policies begin anew: parameters for other scales of observations have no mean."""
+        self._mean = MeanPolicy()
+
     def compare(self, progress: Progress, is_last: bool, evaluated: bool = False) -> BestHeuristic | None:
         """Play the heuristics where that is due; show the best one, if it is known, and return it."""
         heuristics = self._heuristics

@@ -57,14 +57,16 @@ class Trainer:
         self.checkpoints, self.budget, self.utilization = services.checkpoints, services.budget, services.utilization
         self.settings, self.metadata, self.ranks, self.observer = settings, metadata, services.ranks, services.observer
         self.share = share_of(settings.instances, settings.group_size, self.ranks.rank, self.ranks.size)
-        self.model, forget = updater.host, collector.exploring.forget if settings.growth is not None else None
-        self.scales = ObservationScales(self.model, settings.normalise_observations, forget)
+        self.model = updater.host
         self.rewards = RewardPipeline(simulator, settings, self.model, self.share, self.ranks)
         self.length = run_length(settings.iterations, settings.growth)
         self.entropy = EntropyTarget(settings.entropy_target, self.model.spec.action_space.choices)
         self.iteration, self.advice, spec = 0, Advice(), self.model.spec
         self._actor = self.model.flat[: self.model.layout.actor_size].numpy()  # the same memory
         self.best_tracker = BestTracker(simulator, spec, services, self.actor_params, self._keep, collector.exploring)
+        forget = [collector.exploring.forget, updater.forget_moments, self.best_tracker.forget_mean]
+        forget = forget if settings.growth is not None and updater.settings.kl_coefficient == 0.0 else []
+        self.scales = ObservationScales(self.model, settings.normalise_observations, forget)
 
     def compile(self) -> float:
         """Compile collector and updater, or load them; return the seconds it took.
@@ -146,7 +148,7 @@ class Trainer:
 
     def _has_time(self) -> bool:
         """Return whether the time budget has room for another iteration, with an evaluation where one is due."""
-        more = self.best_tracker.seconds_after(self.iteration + 1, self.iterations_left == 1)
+        more = self.best_tracker.seconds_after(self.iteration + 1, self.length.iterations_left(self.iteration) == 1)
         return self.budget.another_iteration(more, self.length.ratio)
 
     def _warm_up(self) -> None:
@@ -215,7 +217,8 @@ class Trainer:
         for line in [*self.checkpoints.retry.lines(), *self.advice.on(record)]:
             progress.say(line)
         share = 0.0 if self.budget.is_limited else self.length.shown_share(self.iteration)
-        progress.expect(self.iteration + min(self.iterations_left, self.budget.iterations_left()), share)
+        left = min(self.length.iterations_left(self.iteration), self.budget.iterations_left())
+        progress.expect(self.iteration + left, share)
         progress.iteration(record)
 
     def _begin_phase(self, name: str, progress: Progress) -> None:
@@ -225,11 +228,6 @@ class Trainer:
     def actor_params(self) -> np.ndarray:
         """Return float32[*], the actor's parameters, in memory that compiled code reads fastest."""
         return align_params(self._actor, self.model.spec)
-
-    @property
-    def iterations_left(self) -> int:
-        """Number of iterations to do, as far as it is known."""
-        return self.length.iterations_left(self.iteration)
 
     def save(self, which: Which) -> None:
         """Start writing a checkpoint of the present state, unless it is the last one; the first rank writes it."""

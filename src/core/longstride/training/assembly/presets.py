@@ -66,7 +66,7 @@ MANY_ACTIONS = 1_000
 
 
 def with_defaults(settings: Settings, simulator: Simulator) -> Settings:
-    """Take the sizes of a preset, a network for many actions, then the defaults of some kinds of simulators."""
+    """Take the sizes of a preset, a network for many actions, the defaults for real-valued actions, then for rules."""
     settings = _with_sizes(settings)
     settings = with_network_for_many(settings, simulator)
     settings = with_real_defaults(settings, simulator)
@@ -74,11 +74,10 @@ def with_defaults(settings: Settings, simulator: Simulator) -> Settings:
 
 
 def with_real_defaults(settings: Settings, simulator: Simulator) -> Settings:
-    """Take the defaults for real-valued actions, where actions are, and no one chose others."""
-    is_real = not simulator.action_space.choices
-    return settings.changed(
-        {n: v for n, v in REAL_VALUED.items() if is_real and not settings.is_chosen(n)}, "simulation"
-    )
+    """Take the defaults for real-valued actions, where actions are, unless a user or a run chose others."""
+    free = [n for n in REAL_VALUED if not settings.is_chosen(n) and settings.sources.get(n) != "run"]
+    changes = {} if simulator.action_space.choices else {name: REAL_VALUED[name] for name in free}
+    return settings.changed(changes, "actions")
 
 
 def with_network_for_many(settings: Settings, simulator: Simulator) -> Settings:

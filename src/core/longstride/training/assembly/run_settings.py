@@ -21,7 +21,12 @@ _NOT_LEARNED = (
 )
 """Settings that change no bit of the parameters on the CPU."""
 
-_ORIGINS = {"preset": "preset", "prior": "the policy's rule", "time_budget": "time budget"}
+_ORIGINS = {
+    "preset": "preset",
+    "prior": "the policy's rule",
+    "actions": "real-valued actions",
+    "time_budget": "time budget",
+}
 """Sources of a value that no flag named, in words."""
 
 
