@@ -330,8 +330,9 @@ def test_outputs_stay_where_a_model_went_back_to_parameters_with_older_scales():
     while not calls:
         scales.learn(rollout, is_natural=[True])
     model.flat.copy_(before)
-    said = heads(model, now)
+    said, forgot = heads(model, now), len(calls)
     scales.learn(rollout, is_natural=[True])
+    assert len(calls) == forgot + 1, "moments are those of the old scales again"
     assert (model.tensors["observation_scale"] > 1.0 / 500.0).all(), "they are the new ones again"
     for a, b in zip(said, heads(model, now), strict=True):
         torch.testing.assert_close(b, a, rtol=1e-3, atol=1e-3)

@@ -135,6 +135,9 @@ def test_a_run_of_an_earlier_version_keeps_its_bonus_with_real_valued_actions(re
     pendulum = load_simulator("pendulum", {}).simulator
     older = with_real_defaults(resume({}, {"simulator": "pendulum"}, {}, {}), pendulum)
     assert (older.config.entropy_coefficient, older.sources["entropy_coefficient"]) == (0.03, "run")
+    asked = resume({}, {"simulator": "pendulum", "entropy_coefficient": "0.03"}, {}, {})
+    assert asked.sources["entropy_coefficient"] == "flag"
+    assert with_real_defaults(asked, pendulum) == asked
     chosen = with_real_defaults(resume({"ENTROPY_COEFFICIENT": 0.01}, {}, {}, {}), pendulum)
     assert (chosen.config.entropy_coefficient, chosen.sources["entropy_coefficient"]) == (0.01, "file")
     today = {"values": {"entropy_coefficient": 0.0}, "sources": {"entropy_coefficient": "actions"}}

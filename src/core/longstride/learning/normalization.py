@@ -22,6 +22,9 @@ _ROUNDING = 1e-9
 _MEMORY = 0.9
 """Share of the old statistics that each rollout leaves of the value normalisation and of the mean reward."""
 
+_WENT_BACK = 2.0
+"""Factor between two scales by which a model must have gone back to earlier parameters."""
+
 _OF_OBSERVATIONS = "statistics."
 """Begin of the names of the statistics of observations in a checkpoint."""
 
@@ -32,10 +35,10 @@ class ObservationScales:
     They are part of the model: of observations, and of the descriptions of actions where it scores those. A policy with
     memory keeps its outputs where a deviation shrinks: :func:`keep_outputs`. Unless it ``learns``, nothing is scaled.
 
-    Where natural episodes vary far less now than all so far did, as after a start in which a stream ran away, the old
-    scales would leave a policy hardly anything to see of what matters. So they begin anew with outputs that stay, and
-    each function of ``forget`` is called; not where there is none, nor in networks whose first layers may read more
-    than observations.
+    Where natural episodes vary far less now than before, as after a start in which a stream ran away, the old scales
+    would leave a policy hardly anything to see of what matters. So they begin anew with outputs that stay, but for
+    clipping, and each function of ``forget`` is called. Without such functions they never do, nor in networks whose
+    first layers may read more than observations.
     """
 
     def __init__(self, model: ActorCritic, learns: bool = True, forget: Sequence[Callable[[], None]] = ()) -> None:
@@ -74,19 +77,21 @@ class ObservationScales:
         self._descriptions.learn(trajectories, ranks)
 
     def _begin_anew(self, natural: list[BatchStatistics], ranks: Ranks) -> np.ndarray:
-        """Return bool[O], the columns whose outputs are to stay, because their scales begin anew now.
+        """Return bool[O], the columns for which outputs are to stay, because their scales begin anew now.
 
-        All do where the model went back to earlier parameters, which may have had other scales.
+        All do where the model went back to earlier parameters with far larger scales.
         """
         if not self._forget:
             return np.zeros(len(self.statistics.mean), np.bool_)
-        anew = self._natural.learn(flattened(ranks.gather(natural)))
+        anew, present = self._natural.learn(flattened(ranks.gather(natural))), self._model.tensors["observation_scale"]
         if anew.any():
             self.statistics.begin_anew(self._natural.recent, anew)
+        if self._set is not None and (self._set > _WENT_BACK * present.cpu()).any():
+            anew = np.ones_like(anew)
+        if anew.any():
             for forget in self._forget:
                 forget()
-        went_back = self._set is not None and not torch.equal(self._set, self._model.tensors["observation_scale"].cpu())
-        return anew | went_back
+        return anew
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the arrays of a checkpoint by name."""
@@ -110,8 +115,8 @@ def _statistics(trajectories: Sequence[Trajectory]) -> list[BatchStatistics]:
 def keep_outputs(model: ActorCritic, shift: Tensor, scale: Tensor, columns: Tensor) -> None:
     """Change the first layers so that new scales of some columns leave the outputs as they are, but for clipping.
 
-    Shift and scale are float32[O], the columns bool[O]: those whose deviation shrinks. Where it grows, the weights
-    would grow with it, and a policy that begins in an empty system would soon take far too large steps.
+    Shift and scale are float32[O], the columns bool[O]: as a rule those whose deviation shrinks. Where it grows, the
+    weights would grow with it, and a policy that begins in an empty system would soon take far too large steps.
     """
     old_shift, old_scale = (model.tensors[name].cpu() for name in ("observation_mean", "observation_scale"))
     moved = torch.where(columns, (shift - old_shift) * old_scale, 0.0)

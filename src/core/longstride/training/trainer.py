@@ -41,7 +41,8 @@ from longstride.training.shared_state import CRITIC_STATES, PartState, joined_st
 class Trainer:
     """Collects, updates, records and saves until the run's iterations are done.
 
-    The updater owns the model. Metadata, JSON values, go into every checkpoint. ``iteration`` counts finished ones.
+    The updater owns the model. Metadata of the run, JSON values, go into every checkpoint, so that it can be evaluated
+    on its own. ``iteration`` is the number of finished iterations.
     """
 
     def __init__(

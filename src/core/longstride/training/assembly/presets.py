@@ -59,7 +59,8 @@ WITH_PRIOR: dict[str, Any] = {
 """Defaults where a policy starts from a rule of its simulator: small steps, so that it loses nothing."""
 
 REAL_VALUED: dict[str, Any] = {"entropy_coefficient": 0.0}
-"""Defaults for real-valued actions: a bonus would keep their deviations large, which change what the best mean is."""
+"""Defaults for real-valued actions: a bonus would keep their deviations large, and a mean that is best with large ones
+is not best with small ones."""
 
 MANY_ACTIONS = 1_000
 """Actions from which a policy scores the feasible ones: an output for each makes a step's trajectory 14 kB or more."""
@@ -75,9 +76,10 @@ def with_defaults(settings: Settings, simulator: Simulator) -> Settings:
 
 def with_real_defaults(settings: Settings, simulator: Simulator) -> Settings:
     """Take the defaults for real-valued actions, where actions are, unless a user or a run chose others."""
-    free = [n for n in REAL_VALUED if not settings.is_chosen(n) and settings.sources.get(n) != "run"]
-    changes = {} if simulator.action_space.choices else {name: REAL_VALUED[name] for name in free}
-    return settings.changed(changes, "actions")
+    asked = any(settings.is_chosen(name) for name in ("entropy_coefficient", "entropy_coefficient_final"))
+    if simulator.action_space.choices or asked or settings.sources.get("entropy_coefficient") == "run":
+        return settings
+    return settings.changed(REAL_VALUED, "actions")
 
 
 def with_network_for_many(settings: Settings, simulator: Simulator) -> Settings:

@@ -46,7 +46,8 @@ def resumed_settings(given: Settings, given_file: str = "hyperparameters.py") ->
     if differing := _not_taken(given, run, origins):
         notes.append(f"The run keeps its own settings; {given_file} differs (a flag wins): {'; '.join(differing)}.")
     for name in REAL_VALUED:  # a run of an earlier version keeps what was the default then
-        origins[name] = "run" if getattr(run, name) == Config.model_fields[name].default else origins[name]
+        is_default = getattr(run, name) == Config.model_fields[name].default and origins[name] in ("default", "file")
+        origins[name] = "run" if is_default else origins[name]
     resumed = run.model_copy(update={**flags, "run_directory": given.config.run_directory})
     return Settings(resumed, origins | dict.fromkeys(flags, "flag"), tuple(notes))
 
