@@ -24,12 +24,14 @@ class Settings:
             origin is not known; ``"changed"`` in settings that are only tried out.
         notes: sentences that nobody has read yet.
         is_complete: whether what follows from other settings is in the values already, as in those of a finished run.
+        is_resumed: whether they are those of a run that goes on, which keeps what was the default when it began.
     """
 
     config: Config
     sources: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     is_complete: bool = False
+    is_resumed: bool = False
 
     def changed(self, values: Mapping[str, Any], source: str, notes: Iterable[str] = ()) -> "Settings":
         """Return settings with other values, which come from a source, and with more notes."""

@@ -177,7 +177,7 @@ def test_real_valued_actions_have_no_bonus_unless_somebody_chose_one():
     assert (found.config.entropy_coefficient, found.sources) == (0.0, dict.fromkeys(REAL_VALUED, "actions"))
     assert with_defaults(Settings(Config()), real).config.entropy_coefficient == 0.0
     chosen = Settings(Config(entropy_coefficient=0.01), {"entropy_coefficient": "file"})
-    asked, older = (Settings(Config(), {"entropy_coefficient": source}) for source in ("flag", "run"))
+    asked, older = Settings(Config(), {"entropy_coefficient": "flag"}), Settings(Config(), is_resumed=True)
     final = Settings(Config(entropy_coefficient_final=0.01), {"entropy_coefficient_final": "flag"})
     others = [(settings, real) for settings in (chosen, asked, older, final)]
     for settings, simulator in (*others, (Settings(Config()), Bandit())):

@@ -134,7 +134,7 @@ def test_a_run_of_an_earlier_version_keeps_its_bonus_with_real_valued_actions(re
     """It was the default then; what a file chose stays a file's."""
     pendulum = load_simulator("pendulum", {}).simulator
     older = with_real_defaults(resume({}, {"simulator": "pendulum"}, {}, {}), pendulum)
-    assert (older.config.entropy_coefficient, older.sources["entropy_coefficient"]) == (0.03, "run")
+    assert (older.config.entropy_coefficient, older.sources["entropy_coefficient"]) == (0.03, "default")
     asked = resume({}, {"simulator": "pendulum", "entropy_coefficient": "0.03"}, {}, {})
     assert asked.sources["entropy_coefficient"] == "flag"
     assert with_real_defaults(asked, pendulum) == asked

@@ -75,9 +75,9 @@ def with_defaults(settings: Settings, simulator: Simulator) -> Settings:
 
 
 def with_real_defaults(settings: Settings, simulator: Simulator) -> Settings:
-    """Take the defaults for real-valued actions, where actions are, unless a user or a run chose others."""
+    """Take the defaults for real-valued actions, where actions are, unless a user chose others or a run goes on."""
     asked = any(settings.is_chosen(name) for name in ("entropy_coefficient", "entropy_coefficient_final"))
-    if simulator.action_space.choices or asked or settings.sources.get("entropy_coefficient") == "run":
+    if simulator.action_space.choices or asked or settings.is_resumed:
         return settings
     return settings.changed(REAL_VALUED, "actions")
 

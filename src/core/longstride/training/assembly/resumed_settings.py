@@ -6,7 +6,6 @@ from longstride.config import Config, load_values
 from longstride.errors import UserError
 from longstride.setting_groups.former import REMOVED, sentences_about
 from longstride.settings import Settings
-from longstride.training.assembly.presets import REAL_VALUED
 from longstride.training.assembly.run_settings import read_config, require_own_hosts
 from longstride.training.run_directory.directory import RunDirectory
 
@@ -45,11 +44,8 @@ def resumed_settings(given: Settings, given_file: str = "hyperparameters.py") ->
     notes = _unknown(values, file) + sentences_about(values, file)
     if differing := _not_taken(given, run, origins):
         notes.append(f"The run keeps its own settings; {given_file} differs (a flag wins): {'; '.join(differing)}.")
-    for name in REAL_VALUED:  # a run of an earlier version keeps what was the default then
-        is_default = getattr(run, name) == Config.model_fields[name].default and origins[name] in ("default", "file")
-        origins[name] = "run" if is_default else origins[name]
     resumed = run.model_copy(update={**flags, "run_directory": given.config.run_directory})
-    return Settings(resumed, origins | dict.fromkeys(flags, "flag"), tuple(notes))
+    return Settings(resumed, origins | dict.fromkeys(flags, "flag"), tuple(notes), is_resumed=True)
 
 
 def _require_same_network(run: Config, flags: dict[str, Any]) -> None:
