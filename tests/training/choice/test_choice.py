@@ -255,3 +255,35 @@ def test_a_small_budget_is_for_an_earlier_policy_too(episodes, compared, values_
     mean = Candidate(9, policy(-5.0), is_mean=True)
     choice = choose(kept, evaluation, Sound(), SPEC, episodes * Sound.max_steps, nothing, mean)
     assert (choice.candidate.iteration, choice.policies) == (0, compared)
+
+
+class Habit(Machine):
+    """An action costs 1 if it is the one of the step before, else 0: the likeliest actions are the worst."""
+
+    state_dtype = np.dtype([*Machine.state_dtype.descr, ("last", np.int64)])
+
+    def reset(state, parameters, rng):
+        state.cost = 0.0
+        state.steps = 0
+        state.last = 0
+
+    def step(state, parameters, action, rng):
+        cost = 1.0 if action == state.last else 0.0
+        state.cost += cost
+        state.steps += 1
+        state.last = action
+        return -cost, False
+
+
+@pytest.mark.parametrize(
+    ("values_of_the_first", "draws", "compared"), [([0.99] * 4, True, 1), ([0.9] * 4, False, 2), ([], False, 2)]
+)
+def test_a_small_budget_is_for_draws_where_training_has_not_spoilt_the_newest_policy(
+    values_of_the_first, draws, compared
+):
+    evaluation, nothing = unasked_evaluation(Habit(), SPEC, 1_000_000, 0, 1), np.empty(0, Habit.state_dtype)
+    kept = Candidates(lower_is_better=True)
+    kept.add(Candidate(0, policy(1.0), values_of_the_first))
+    kept.add(Candidate(9, policy(0.5), [0.98] * 4))
+    choice = choose(kept, evaluation, Habit(), SPEC, 16 * Habit.max_steps, nothing)
+    assert (choice.candidate.iteration, choice.draws, choice.policies) == (9, draws, compared)

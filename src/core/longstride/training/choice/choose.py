@@ -65,8 +65,9 @@ def choose(
 ) -> Choice | None:
     """Compare the newest candidate, the mean of the late policies and the best others; None if the budget is too small.
 
-    Each plays greedily and by draws. The mean takes part if the budget allows another one, too. An earlier
-    one is not the best if its gain is there only because its episodes have had no rare loss.
+    Each plays greedily and by draws. In a small budget draws of the newest one come before earlier policies if it was the
+    best in all evaluations, so that training has not spoilt it. The mean takes part if the budget allows another one,
+    too. An earlier one is not the best if its gain is there only because its episodes have had no rare loss.
 
     If the likeliest actions of the best one are not shown to be better than draws, rarely visited states decide.
 
@@ -95,7 +96,7 @@ def choose(
         return [(each.record.get(simulator.main_metric), each.steps) for each in played]
 
     arms = [Arm(i, draws) for draws in (False, True) for i in range(len(contenders))]
-    later = 1.5 + len(means)  # the last arms are left out of a small budget
+    later = len(means) + (0.5 if _leads(candidates, spec) else 1.5)  # the last arms are left out of a small budget
     arms.sort(key=lambda arm: arm.candidate + later * arm.draws)
     limits = budget - aside, steps, simulator.main_metric_lower_is_better
     found = halve(arms, play, *limits, [each.worst for each in contenders], level=1 + len(means))
@@ -112,6 +113,15 @@ def choose(
     counts = len(numbers), len({arm.candidate for arm in found.values}), found.steps
     mean, margin = map(float, mean_and_margin(np.array(numbers)))
     return Choice(contenders[best.candidate], draws, mean, margin, *counts, verdict, rare)
+
+
+def _leads(candidates: Candidates, spec: PolicySpec) -> bool:
+    """Return whether evaluations of all candidates rank the newest one first, and its actions are choices.
+
+    Draws of real-valued actions are hardly better than the likeliest ones.
+    """
+    ranked, kept = candidates.ranked(), candidates.kept
+    return not spec.is_gaussian and len(ranked) == len(kept) and ranked[0] is kept[-1]
 
 
 def _best_of(found: Halved, returns: Mapping[Arm, Sequence[float]], means: int, rare_loss: float) -> Arm:
