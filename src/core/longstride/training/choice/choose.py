@@ -65,9 +65,9 @@ def choose(
 ) -> Choice | None:
     """Compare the newest candidate, the mean of the late policies and the best others; None if the budget is too small.
 
-    Each plays greedily and by draws. In a small budget draws of the newest one come before earlier policies if it was the
-    best in all evaluations, so that training has not spoilt it. The mean takes part if the budget allows another one,
-    too. An earlier one is not the best if its gain is there only because its episodes have had no rare loss.
+    Each plays greedily and by draws. In a small budget draws of the newest one come before earlier policies if it was
+    the best in all evaluations, so that training has not spoilt it. The mean takes part if the budget allows another
+    one, too. An earlier one is not the best if its gain is there only because its episodes have had no rare loss.
 
     If the likeliest actions of the best one are not shown to be better than draws, rarely visited states decide.
 
