@@ -57,7 +57,7 @@ def test_the_target_is_met_by_a_policy_that_takes_others_as_often_whatever_their
     target.learn(both, [trajectory(masks, (values, values))], 0.0)
     assert target.share == pytest.approx(target.target)
     assert target.weight == pytest.approx(0.3)
-    assert target.figures() == {"entropy_share": target.share, "entropy_target": target.target}
+    assert target.figures() == {"entropy_share": target.share, "entropy_target": target.target, "logit_factor": 1.0}
 
 
 def test_real_valued_actions_have_no_target():

@@ -133,6 +133,7 @@ class Trainer:
         if self.length.steps is not None:  # rollouts grow; a policy that starts from a rule keeps its units
             rng = stream(self.settings.seed, "dead units", self.iteration)
             revive_dead_units(self.model, collected.trajectories, rng, self.ranks)
+        self.entropy.hold_floor(self.model, collected.trajectories, self.ranks)
         can_move = self.entropy.can_move and health.dead_units < MANY_DEAD
         lines.append(self.length.finish_iteration(report, self.updater.settings, can_move, self.entropy.left))
         for line in filter(None, [*self.collector.take_lines(), *lines]):

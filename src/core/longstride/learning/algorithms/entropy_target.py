@@ -17,8 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from longstride.learning.algorithms.entropy_floor import hold_floor
 from longstride.learning.distributed.ranks import ALONE, Ranks
 from longstride.learning.schedule import Coefficients
+from longstride.policies.networks import ActorCritic
 from longstride.rollout.trajectory import Trajectory
 
 _UNTIL = 0.5
@@ -31,6 +33,9 @@ can fall within a few iterations, before which the weight must not have fallen."
 
 _FIRST, _LEAST, _MOST = 0.3, 1e-3, 10.0
 """Weight at first, and its bounds."""
+
+_FLOOR = 0.5
+"""Share of the target below which no update leaves the entropy."""
 
 _FIXED = 0.02
 """Share of the most possible entropy below which a policy is as good as fixed."""
@@ -65,6 +70,7 @@ class EntropyTarget:
         weight: weight of the entropy bonus now.
         share: entropy of the last update's policy as a share of the most possible; None where that is not known.
         target: target of that update, as a share of the same.
+        factor: factor of the logits that has kept its policy at the floor; 1 where it was above.
     """
 
     start: float
@@ -72,6 +78,7 @@ class EntropyTarget:
     weight: float = _FIRST
     share: float | None = None
     target: float = 0.0
+    factor: float = 1.0
 
     def at(self, share_done: float) -> float:
         """Return the target of a choice of two values after a share of the run."""
@@ -108,6 +115,10 @@ class EntropyTarget:
         elif self.share is None:
             self.weight = 0.0
 
+    def hold_floor(self, model: ActorCritic, trajectories: Sequence[Trajectory], ranks: Ranks = ALONE) -> None:
+        """Keep the policy of a model on the CPU at half of the target at least, in the last update's rollout."""
+        self.factor = hold_floor(model, trajectories, _FLOOR * self.target, ranks)
+
     def _possible(self, trajectories: Sequence[Trajectory], ranks: Ranks) -> Possible:
         """Return the entropies that are possible in the rollouts of all ranks."""
         return Possible(*np.array(ranks.gather(possible_entropy(trajectories, self.choices))).sum(axis=0).tolist())
@@ -124,7 +135,7 @@ class EntropyTarget:
 
     def figures(self) -> dict[str, float | None]:
         """Return what metrics.jsonl holds of it after an iteration."""
-        return {"entropy_share": self.share, "entropy_target": self.target}
+        return {"entropy_share": self.share, "entropy_target": self.target, "logit_factor": self.factor}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the JSON values that a checkpoint keeps."""

@@ -65,9 +65,9 @@ def choose(
 ) -> Choice | None:
     """Compare the newest candidate, the mean of the late policies and the best others; None if the budget is too small.
 
-    Each plays greedily and by draws. In a small budget draws of the newest one come before earlier policies if it was
-    the best in all evaluations, so that training has not spoilt it. The mean takes part if the budget allows another
-    one, too. An earlier one is not the best if its gain is there only because its episodes have had no rare loss.
+    Each plays greedily and by draws. In a small budget draws of the newest one come before earlier policies if it leads
+    in evaluations. The mean takes part if the budget allows another one, too. An earlier one is not the best if its
+    gain is there only because its episodes have had no rare loss.
 
     If the likeliest actions of the best one are not shown to be better than draws, rarely visited states decide.
 
@@ -95,9 +95,7 @@ def choose(
         returns[arm] += [each.record["return"] for each in played]
         return [(each.record.get(simulator.main_metric), each.steps) for each in played]
 
-    arms = [Arm(i, draws) for draws in (False, True) for i in range(len(contenders))]
-    later = len(means) + (0.5 if _leads(candidates, spec) else 1.5)  # the last arms are left out of a small budget
-    arms.sort(key=lambda arm: arm.candidate + later * arm.draws)
+    arms = _arms(len(contenders), len(means) + (0.5 if _leads(candidates, spec) else 1.5))
     limits = budget - aside, steps, simulator.main_metric_lower_is_better
     found = halve(arms, play, *limits, [each.worst for each in contenders], level=1 + len(means))
     if found is None:
@@ -113,6 +111,12 @@ def choose(
     counts = len(numbers), len({arm.candidate for arm in found.values}), found.steps
     mean, margin = map(float, mean_and_margin(np.array(numbers)))
     return Choice(contenders[best.candidate], draws, mean, margin, *counts, verdict, rare)
+
+
+def _arms(contenders: int, later: float) -> list[Arm]:
+    """Return all arms; draws come ``later`` than the same candidate without. A small budget leaves the last ones out."""
+    arms = [Arm(i, draws) for draws in (False, True) for i in range(contenders)]
+    return sorted(arms, key=lambda arm: arm.candidate + later * arm.draws)
 
 
 def _leads(candidates: Candidates, spec: PolicySpec) -> bool:

@@ -1,0 +1,64 @@
+"""A floor under the entropy of a young policy: its logits become smaller where an update has left it too little.
+
+The weight of the entropy bonus needs some updates to turn a collapse, in which the policy tries nothing. Smaller logits
+make it try more at once, in all states. The likeliest actions stay as they are.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from longstride.learning.distributed.ranks import ALONE, Ranks
+from longstride.learning.policy_health import some_rows
+from longstride.policies.networks import ActorCritic
+from longstride.rollout.trajectory import Trajectory
+
+_HALVINGS = 20
+"""Halvings of the interval in which the factor is looked for."""
+
+
+@torch.no_grad()
+def hold_floor(model: ActorCritic, trajectories: Sequence[Trajectory], floor: float, ranks: Ranks = ALONE) -> float:
+    """Make the logits of a model on the CPU so much smaller that its mean entropy is not below a floor.
+
+    The mean is over some observations of all ranks' trajectories. A network with memory is left alone, because its
+    logits depend on the past, too, and one that scores lists of actions.
+
+    Args:
+        model: actor with choices; its last layer is changed in place.
+        trajectories: this rank's part of a rollout.
+        floor: least mean entropy, as a share of the most that the allowed actions make possible.
+        ranks: all processes of the run.
+
+    Returns:
+        Factor of the logits, 0 .. 1; 1 where nothing had to change.
+    """
+    if floor <= 0.0 or model.spec.is_gaussian or model.spec.family.joint_steps or model.spec.scores_actions:
+        return 1.0
+    x = model.normalise(torch.from_numpy(some_rows([t.observations[: t.steps] for t in trajectories], ranks)))
+    allowed = torch.from_numpy(some_rows([t.masks for t in trajectories], ranks))
+    (weight, bias), hidden = model.layers("actor")[-1], model.hidden_outputs("actor", x)
+    logits = torch.addmm(bias, hidden[-1] if hidden else x, weight)
+    choices = list(model.spec.action_space.choices)
+    least = floor * mean_entropy(torch.zeros_like(logits), allowed, choices)
+    if mean_entropy(logits, allowed, choices) >= least:
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2.0
+        enough = mean_entropy(middle * logits, allowed, choices) >= least
+        low, high = (middle, high) if enough else (low, middle)
+    weight *= low
+    bias *= low
+    return low
+
+
+def mean_entropy(logits: Tensor, allowed: Tensor, choices: Sequence[int]) -> float:
+    """Return the mean over rows of the entropies in nats, summed over the choices of an action.
+
+    Logits are float32[B, n], allowed bool[B, n], with as many columns as all choices have values.
+    """
+    parts = zip(*(torch.split(each, list(choices), dim=1) for each in (logits, allowed)), strict=True)
+    chances = [torch.softmax(own.masked_fill(~ok, -torch.inf), dim=1) for own, ok in parts]
+    return sum(float(torch.special.entr(each).sum(dim=1).mean()) for each in chances)
