@@ -114,7 +114,7 @@ def choose(
 
 
 def _arms(contenders: int, later: float) -> list[Arm]:
-    """Return all arms; draws come ``later`` than the same candidate without. A small budget leaves the last ones out."""
+    """Return all arms, draws so much later than the same candidate; a small budget leaves the last ones out."""
     arms = [Arm(i, draws) for draws in (False, True) for i in range(contenders)]
     return sorted(arms, key=lambda arm: arm.candidate + later * arm.draws)
 
