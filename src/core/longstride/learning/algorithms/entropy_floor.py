@@ -22,8 +22,8 @@ _HALVINGS = 20
 def hold_floor(model: ActorCritic, trajectories: Sequence[Trajectory], floor: float, ranks: Ranks = ALONE) -> float:
     """Make the logits of a model on the CPU so much smaller that its mean entropy is not below a floor.
 
-    The mean is over some observations of all ranks' trajectories. A network with memory is left alone, because its
-    logits depend on the past, too, and one that scores lists of actions.
+    The mean is over some observations of all ranks' trajectories. Networks whose logits depend on more than that are
+    left alone: those with memory, those that score lists of actions, and those with features of actions.
 
     Args:
         model: actor with choices; its last layer is changed in place.
@@ -34,13 +34,25 @@ def hold_floor(model: ActorCritic, trajectories: Sequence[Trajectory], floor: fl
     Returns:
         Factor of the logits, 0 .. 1; 1 where nothing had to change.
     """
-    if floor <= 0.0 or model.spec.is_gaussian or model.spec.family.joint_steps or model.spec.scores_actions:
+    spec = model.spec
+    if floor <= 0.0 or spec.is_gaussian or spec.family.joint_steps or spec.scores_actions or spec.action_features:
         return 1.0
     x = model.normalise(torch.from_numpy(some_rows([t.observations[: t.steps] for t in trajectories], ranks)))
     allowed = torch.from_numpy(some_rows([t.masks for t in trajectories], ranks))
     (weight, bias), hidden = model.layers("actor")[-1], model.hidden_outputs("actor", x)
     logits = torch.addmm(bias, hidden[-1] if hidden else x, weight)
-    choices = list(model.spec.action_space.choices)
+    factor = ranks.from_first(lambda: factor_for(logits, allowed, list(spec.action_space.choices), floor))
+    if factor < 1.0:
+        weight *= factor
+        bias *= factor
+    return factor
+
+
+def factor_for(logits: Tensor, allowed: Tensor, choices: Sequence[int], floor: float) -> float:
+    """Return the largest factor of some logits, 0 .. 1, for which their mean entropy is a share of the most possible.
+
+    Logits are float32[B, n], allowed bool[B, n], with as many columns as all choices have values.
+    """
     least = floor * mean_entropy(torch.zeros_like(logits), allowed, choices)
     if mean_entropy(logits, allowed, choices) >= least:
         return 1.0
@@ -49,16 +61,11 @@ def hold_floor(model: ActorCritic, trajectories: Sequence[Trajectory], floor: fl
         middle = (low + high) / 2.0
         enough = mean_entropy(middle * logits, allowed, choices) >= least
         low, high = (middle, high) if enough else (low, middle)
-    weight *= low
-    bias *= low
     return low
 
 
 def mean_entropy(logits: Tensor, allowed: Tensor, choices: Sequence[int]) -> float:
-    """Return the mean over rows of the entropies in nats, summed over the choices of an action.
-
-    Logits are float32[B, n], allowed bool[B, n], with as many columns as all choices have values.
-    """
+    """Return the mean over rows of the entropies in nats, summed over the choices; arguments as above."""
     parts = zip(*(torch.split(each, list(choices), dim=1) for each in (logits, allowed)), strict=True)
     chances = [torch.softmax(own.masked_fill(~ok, -torch.inf), dim=1) for own, ok in parts]
     return sum(float(torch.special.entr(each).sum(dim=1).mean()) for each in chances)

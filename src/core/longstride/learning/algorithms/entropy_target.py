@@ -71,6 +71,7 @@ class EntropyTarget:
         share: entropy of the last update's policy as a share of the most possible; None where that is not known.
         target: target of that update, as a share of the same.
         factor: factor of the logits that has kept its policy at the floor; 1 where it was above.
+        is_held: whether the algorithm has a bonus whose weight holds the target.
     """
 
     start: float
@@ -79,6 +80,7 @@ class EntropyTarget:
     share: float | None = None
     target: float = 0.0
     factor: float = 1.0
+    is_held: bool = False
 
     def at(self, share_done: float) -> float:
         """Return the target of a choice of two values after a share of the run."""
@@ -90,7 +92,8 @@ class EntropyTarget:
         The loss of a program's algorithm may have no such bonus.
         """
         scheduled = getattr(coefficients.loss, "entropy_coefficient", None)
-        if scheduled is None or self.start == 0.0 or not self.choices:
+        self.is_held = scheduled is not None and self.start > 0.0 and len(self.choices) > 0
+        if scheduled is None or not self.is_held:
             return coefficients
         weight = max(scheduled, self.weight * min((1.0 - share_done) / (1.0 - _UNTIL), 1.0))
         return coefficients._replace(loss=coefficients.loss._replace(entropy_coefficient=weight))
@@ -108,7 +111,8 @@ class EntropyTarget:
         self.share = entropy * possible.steps / possible.most if entropy is not None and known else None
         self.target = possible.entropy(often_of(self.at(share_done))) / possible.most if known else 0.0
         if self.share is not None and self.target > 0.0:
-            missing, comes_back = self.target - self.share, before is not None and self.share > before
+            missing = self.target - self.share
+            comes_back = before is not None and self.share > before and self.factor == 1.0  # by itself
             if missing <= 0.0 or not comes_back:
                 factor = min(math.exp((_RISE if missing > 0.0 else _FALL) * missing), _MOST_AT_ONCE)
                 self.weight = min(max(self.weight * factor, _LEAST), _MOST)
@@ -117,7 +121,7 @@ class EntropyTarget:
 
     def hold_floor(self, model: ActorCritic, trajectories: Sequence[Trajectory], ranks: Ranks = ALONE) -> None:
         """Keep the policy of a model on the CPU at half of the target at least, in the last update's rollout."""
-        self.factor = hold_floor(model, trajectories, _FLOOR * self.target, ranks)
+        self.factor = hold_floor(model, trajectories, _FLOOR * self.target * self.is_held, ranks)
 
     def _possible(self, trajectories: Sequence[Trajectory], ranks: Ranks) -> Possible:
         """Return the entropies that are possible in the rollouts of all ranks."""
@@ -139,11 +143,12 @@ class EntropyTarget:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the JSON values that a checkpoint keeps."""
-        return {"weight": self.weight, "share": self.share}
+        return {"weight": self.weight, "share": self.share, "factor": self.factor}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what :meth:`state_dict` returned; keep the first weight where there is nothing."""
         self.weight, self.share = state.get("weight", self.weight), state.get("share")
+        self.factor = state.get("factor", 1.0)
 
 
 def binary_entropy(probability: float) -> float:

@@ -26,7 +26,7 @@ _CONTENDERS = 4
 """Candidates that are compared."""
 
 _LEAST_FOR_MEAN = 2 * FOR_EACH_ARM
-"""Episodes in all from which the mean takes part: an earlier policy, which may be the only good one, plays as well."""
+"""Episodes in all from which the mean takes part: an arm beside it and the newest policy plays as well."""
 
 _FOR_RARE_STATES = 0.25
 """Share of the steps for episodes from rarely visited states."""
@@ -66,7 +66,7 @@ def choose(
     """Compare the newest candidate, the mean of the late policies and the best others; None if the budget is too small.
 
     Each plays greedily and by draws. In a small budget draws of the newest one come before earlier policies if it leads
-    in evaluations. The mean takes part if the budget allows another one, too. An earlier one is not the best if its
+    in evaluations. The mean takes part if the budget allows a third arm. An earlier one is not the best if its
     gain is there only because its episodes have had no rare loss.
 
     If the likeliest actions of the best one are not shown to be better than draws, rarely visited states decide.
