@@ -141,6 +141,17 @@ def test_among_candidates_that_are_level_the_better_mean_is_enough(gain, best):
     assert halve(arms, play, 80, 1, lower_is_better=False).best == Arm(0, False), "a fifth of a percent decides nothing"
 
 
+@pytest.mark.parametrize(("swing", "best"), [(1.0, Arm(0, False)), (0.0, Arm(1, False))])
+def test_draws_that_are_not_shown_to_be_better_leave_no_earlier_policy_that_is_not_either(swing, best):
+    def play(arm, episodes):
+        cost = {Arm(0, False): 10.0, Arm(1, False): 9.8, Arm(0, True): 9.79}[arm]
+        sign = {Arm(0, False): 1.0, Arm(1, False): -1.0, Arm(0, True): 0.0}[arm]
+        return [(cost + swing * sign * (1.0 if k % 2 else -1.0), 1) for k in episodes]
+
+    arms = [Arm(0, False), Arm(1, False), Arm(0, True)]
+    assert halve(arms, play, 96, 1, lower_is_better=True).best == best
+
+
 def test_a_level_candidate_without_spread_is_judged_with_the_worst_episode_of_training():
     def play(arm, episodes):
         return [(0.31 if arm.candidate else 0.4 + 0.25 * (k % 2), 1) for k in episodes]

@@ -108,7 +108,8 @@ def _survivors(arms: list[Arm], costs: np.ndarray, worst: Sequence[float | None]
 def _best_shown(best: Arm, values: dict[Arm, list[float | None]], sign: float, level: int) -> Arm:
     """Return the best arm, unless its gain over the first ones, or over the best one without draws, is not shown.
 
-    It is shown if it exceeds its standard error, paired, and is not negligible.
+    It is shown if it exceeds its standard error, paired, and is not negligible. Another policy that takes the place
+    of the best one has to be shown, too.
     """
     gains = {arm: _gains(values[best], values[arm], sign) for arm in values}
     greedy = sorted((arm for arm in values if not arm.draws), key=lambda arm: float(gains[arm].mean()))
@@ -116,7 +117,7 @@ def _best_shown(best: Arm, values: dict[Arm, list[float | None]], sign: float, l
     for arm in [first, *(greedy[:1] if best.draws else [])]:
         gain, size = gains[arm], abs(float(common_episodes([values[arm]]).mean()))
         if arm != best and gain.mean() <= max(float(gain.std()) / np.sqrt(len(gain)), _NEGLIGIBLE * size):
-            return arm
+            return arm if arm.candidate == best.candidate else _best_shown(arm, values, sign, level)
     return best
 
 
