@@ -11,6 +11,7 @@ from torch import Tensor
 
 from longstride.learning.distributed.ranks import ALONE, Ranks
 from longstride.learning.policy_health import some_rows
+from longstride.policies.distributions import entropy, masked_log_softmax
 from longstride.policies.networks import ActorCritic
 from longstride.rollout.trajectory import Trajectory
 
@@ -39,12 +40,11 @@ def hold_floor(model: ActorCritic, trajectories: Sequence[Trajectory], floor: fl
         return 1.0
     x = model.normalise(torch.from_numpy(some_rows([t.observations[: t.steps] for t in trajectories], ranks)))
     allowed = torch.from_numpy(some_rows([t.masks for t in trajectories], ranks))
-    (weight, bias), hidden = model.layers("actor")[-1], model.hidden_outputs("actor", x)
-    logits = torch.addmm(bias, hidden[-1] if hidden else x, weight)
+    logits = model.logits(x)
     factor = ranks.from_first(lambda: factor_for(logits, allowed, list(spec.action_space.choices), floor))
     if factor < 1.0:
-        weight *= factor
-        bias *= factor
+        for tensor in model.layers("actor")[-1]:
+            tensor *= factor
     return factor
 
 
@@ -67,5 +67,4 @@ def factor_for(logits: Tensor, allowed: Tensor, choices: Sequence[int], floor: f
 def mean_entropy(logits: Tensor, allowed: Tensor, choices: Sequence[int]) -> float:
     """Return the mean over rows of the entropies in nats, summed over the choices; arguments as above."""
     parts = zip(*(torch.split(each, list(choices), dim=1) for each in (logits, allowed)), strict=True)
-    chances = [torch.softmax(own.masked_fill(~ok, -torch.inf), dim=1) for own, ok in parts]
-    return sum(float(torch.special.entr(each).sum(dim=1).mean()) for each in chances)
+    return sum(float(entropy(masked_log_softmax(own, ok), ok).mean()) for own, ok in parts)
