@@ -294,9 +294,9 @@ ENTROPY_SCHEDULE = "linear"
 ENTROPY_COEFFICIENT_FINAL = 0.0
 
 # Initial target for the entropy of a choice of two values, as a share of its maximum; with more values, the others are
-# tried as often together. Below the target, the weight of the bonus rises. The target falls to 0 over the first half of
-# the run, and then the weight falls, too. Float 0 .. 1; 0 for none. Higher: the policy explores for longer. Real-valued
-# actions have no target.
+# tried as often together. Below the target, the weight of the bonus rises; below half of it, logits become smaller at
+# once. The target falls to 0 over the first half of the run, and then the weight falls, too. Float 0 .. 1; 0 for none.
+# Higher: the policy explores for longer. Real-valued actions have no target.
 ENTROPY_TARGET = 0.5
 
 # Share of the environment instances that repeatedly begin from rarely visited states, rounded to one over a whole

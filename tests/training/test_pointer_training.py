@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from helpers.toy_runs import SEED
 from oracles.listed_shop import ListedShop
 from training.test_trainer import assert_same_state, figures, new_run, no_tensorboard, train  # noqa: F401
@@ -53,6 +54,17 @@ def test_every_update_finds_the_probabilities_of_its_rollout(run):
     for record in read_metrics(run):
         assert record["initial_ratio_error"] < 1e-5
         assert record["skipped_steps"] == 0
+
+
+def test_a_policy_that_tries_nothing_has_no_floor_under_its_entropy(tmp_path):
+    run = new_run(tmp_path / "run", **POINTER, entropy_target=1.0)
+    with torch.no_grad():
+        for name in ("actor.score", "actor.feature_weights"):
+            run.trainer.model.tensors[name].add_(1e3)
+    train(run)
+    record = read_metrics(tmp_path / "run")[0]
+    assert 2.0 * record["entropy_share"] < record["entropy_target"]
+    assert record["logit_factor"] == 1.0
 
 
 def test_it_is_replayed_to_the_same_hash(run, capsys):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
+from helpers.listed import shop_model
 from helpers.memory_models import memory_model, memory_spec
 from helpers.specs import mlp_spec
 from scipy.stats import entropy
@@ -92,8 +93,9 @@ def test_real_valued_actions_and_features_of_actions_are_left_alone(space, featu
     assert torch.equal(model.flat, before)
 
 
-def test_networks_with_memory_are_left_alone():
-    assert hold_floor(memory_model(memory_spec()), [], 0.5) == 1.0
+@pytest.mark.parametrize("make_model", [lambda: memory_model(memory_spec()), shop_model])
+def test_networks_with_memory_or_lists_are_left_alone(make_model):
+    assert hold_floor(make_model(), [], 0.5) == 1.0
 
 
 class First:

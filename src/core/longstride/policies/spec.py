@@ -196,3 +196,8 @@ class PolicySpec:
     def is_gaussian(self) -> bool:
         """Whether actions are real numbers, drawn from a Gaussian with learned standard deviations."""
         return isinstance(self.action_space, Box)
+
+    @property
+    def has_plain_logits(self) -> bool:
+        """Whether actions are choices whose logits depend on the observation of their step alone."""
+        return not self.is_gaussian and not self.family.joint_steps

@@ -128,9 +128,8 @@ class RewardPipeline:
     @property
     def _means_of_rare(self) -> bool:
         """Whether rare rewards can be told by observation and action: with neither memory nor lists nor real values."""
-        settings, spec = self._settings, self._model.spec
-        is_plain = bool(spec.action_space.choices) and not spec.family.joint_steps
-        return settings.growth is not None and settings.group_size == 1 and is_plain
+        settings = self._settings
+        return settings.growth is not None and settings.group_size == 1 and self._model.spec.has_plain_logits
 
     def _scaled(self, trajectories: list[Trajectory], discounts: list[np.ndarray]) -> list[Trajectory]:
         """Return trajectories with divided rewards; the critic's values are rescaled with them."""

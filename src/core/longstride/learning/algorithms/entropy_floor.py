@@ -36,7 +36,7 @@ def hold_floor(model: ActorCritic, trajectories: Sequence[Trajectory], floor: fl
         Factor of the logits, 0 .. 1; 1 where nothing had to change.
     """
     spec = model.spec
-    if floor <= 0.0 or spec.is_gaussian or spec.family.joint_steps or spec.scores_actions or spec.action_features:
+    if floor <= 0.0 or not spec.has_plain_logits or spec.action_features:
         return 1.0
     x = model.normalise(torch.from_numpy(some_rows([t.observations[: t.steps] for t in trajectories], ranks)))
     allowed = torch.from_numpy(some_rows([t.masks for t in trajectories], ranks))
