@@ -17,12 +17,15 @@ from research.learning.exploration.chain import best, chain_of, metric_of, metri
 from research.learning.exploration.channels import Channels
 from research.learning.exploration.crews import Crews
 from research.learning.exploration.fishery import Fishery
+from research.learning.exploration.hidden_goal import HiddenGoal
 from research.learning.exploration.line import RepairedLine
+from research.learning.exploration.lot_sizing import LotSizing
 from research.learning.exploration.machines import FAULTS, HiddenMachine
 from research.learning.exploration.paths import DeepSea, RiverSwim
 from research.learning.exploration.priced import PricedQueue
 from research.learning.exploration.problems import PROBLEMS
 from research.learning.exploration.rooms import TWO_KEYS, KeyDoor
+from research.learning.exploration.routing import Routing
 from research.learning.exploration.servers import ThreeQueues
 from research.learning.exploration.spares import Spares
 from research.learning.exploration.supply import TwoEchelons
@@ -38,6 +41,9 @@ ENDLESS = {
     "repaired_line": lambda: RepairedLine(places=3),
     "crews": lambda: Crews(places=2),
     "channels": lambda: Channels(oldest=4),
+    "lot_sizing": lambda: LotSizing(lowest=-1, highest=2),
+    "routing": lambda: Routing(places=3),
+    "hidden_goal": lambda: HiddenGoal(patience=4),
 }
 SHORT = {
     "deep_sea": lambda: DeepSea(5),
@@ -46,8 +52,11 @@ SHORT = {
     "booking": Booking,
 }
 
-USUALLY_WORKS = {"inspection": 0.85, "three_faults": 0.85, "rare_burst": 0.97, "late_burst": 0.97}
-"""Shares of action 0 in random play, so that there is some wear."""
+USUALLY_WORKS = {
+    **{"inspection": 0.85, "three_faults": 0.85, "rare_burst": 0.97, "late_burst": 0.97},
+    "hidden_goal": 0.7,
+}
+"""Shares of action 0 in random play, so that there is some wear, or something to be heard before a door is opened."""
 
 
 def largest_mean_reward(chain):
@@ -233,6 +242,7 @@ def test_problems_for_tuning_and_for_reports_are_told_apart():
     assert kept_back == {
         *("deep_sea_20", "river_swim_30", "batch_server", "three_faults", "late_burst", "two_keys"),
         *("priced_queue", "repaired_line", "fishery", "crews", "booking", "channels", "spares"),
+        *("lot_sizing", "routing", "hidden_goal"),
     }
 
 

@@ -10,11 +10,14 @@ from research.learning.exploration.bursts import RareBurst
 from research.learning.exploration.channels import Channels
 from research.learning.exploration.crews import Crews
 from research.learning.exploration.fishery import Fishery
+from research.learning.exploration.hidden_goal import HiddenGoal
 from research.learning.exploration.line import RepairedLine
+from research.learning.exploration.lot_sizing import LotSizing
 from research.learning.exploration.machines import FAULTS, HiddenMachine
 from research.learning.exploration.paths import DeepSea, RiverSwim
 from research.learning.exploration.priced import PricedQueue
 from research.learning.exploration.rooms import TWO_KEYS, KeyDoor
+from research.learning.exploration.routing import Routing
 from research.learning.exploration.servers import ThreeQueues
 from research.learning.exploration.spares import Spares
 from research.learning.exploration.supply import TwoEchelons
@@ -50,4 +53,7 @@ PROBLEMS = {
     "booking": Problem(Booking, False),
     "channels": Problem(Channels, False),
     "spares": Problem(Spares, False),
+    "lot_sizing": Problem(LotSizing, False),
+    "routing": Problem(Routing, False),
+    "hidden_goal": Problem(HiddenGoal, False),
 }
