@@ -13,12 +13,12 @@ def mean_of(policies, count=None):
     return found
 
 
-def test_a_policy_weighs_by_the_product_of_its_number_and_the_next_two():
-    """That is about the cube of its number, as polynomial decay with a power of 3 has it in closed form."""
+def test_a_policy_weighs_by_the_product_of_its_number_and_the_next_four():
+    """That is about the fifth power of its number, as polynomial decay with a power of 5 has it in closed form."""
     policies = np.random.default_rng(0).normal(size=(40, 7)).astype(np.float32)
     for count in (2, 3, 40):
         number = np.arange(1.0, count + 1.0)
-        weights = number * (number + 1.0) * (number + 2.0)
+        weights = np.prod([number + ahead for ahead in range(5)], axis=0)
         assert mean_of(policies, count).params == pytest.approx(weights / weights.sum() @ policies[:count], abs=1e-6)
     assert mean_of(policies).params.dtype == np.float32
 

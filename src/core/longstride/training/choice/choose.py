@@ -31,9 +31,6 @@ _LEAST_FOR_MEAN = 2 * FOR_EACH_ARM
 _FOR_RARE_STATES = 0.25
 """Share of the steps for episodes from rarely visited states."""
 
-_NEWEST = Arm(0, False)
-"""The most likely actions of the newest candidate."""
-
 _WAYS = {False: "trained", True: "trained_sampled"}
 """Names of the ways to play a policy, by whether it draws its actions."""
 
@@ -63,11 +60,12 @@ def choose(
     rare_loss: float = 0.0,
     taken: float = 0.0,
 ) -> Choice | None:
-    """Compare the newest candidate, the mean of the late policies and the best others; None if the budget is too small.
+    """Compare the mean of the late policies, the newest one and the best others; None if the budget is too small.
 
-    Each plays greedily and by draws. In a small budget draws of the newest one come before earlier policies if it leads
-    in evaluations. The mean takes part if the budget allows a third arm. An earlier one is not the best if its
-    gain is there only because its episodes have had no rare loss.
+    The mean takes part if the budget allows a third arm. The likeliest actions of the first one stay unless another one
+    is shown to be better. Each plays greedily and by draws. In a small budget draws of the newest one come before
+    earlier policies if it leads in evaluations. An earlier one is not the best if its gain is there only because its
+    episodes have had no rare loss.
 
     If the likeliest actions of the best one are not shown to be better than draws, rarely visited states decide.
 
@@ -95,12 +93,12 @@ def choose(
         returns[arm] += [each.record["return"] for each in played]
         return [(each.record.get(simulator.main_metric), each.steps) for each in played]
 
-    arms = _arms(len(contenders), len(means) + (0.5 if _leads(candidates, spec) else 1.5))
+    arms = _arms(len(contenders), len(means), _leads(candidates, spec))
     limits = budget - aside, steps, simulator.main_metric_lower_is_better
-    found = halve(arms, play, *limits, [each.worst for each in contenders], level=1 + len(means))
+    found = halve(arms, play, *limits, [each.worst for each in contenders], beside=len(means))
     if found is None:
         return None
-    best = _best_of(found, returns, len(means), rare_loss)
+    best = _best_of(found, arms[0], returns, len(means), rare_loss)
     if not (numbers := [value for value in found.values[best] if value is not None]):
         return None
     verdict = _draws_against_likeliest(found.values, best.candidate, simulator)
@@ -113,10 +111,14 @@ def choose(
     return Choice(contenders[best.candidate], draws, mean, margin, *counts, verdict, rare)
 
 
-def _arms(contenders: int, later: float) -> list[Arm]:
-    """Return all arms, draws so much later than the same candidate; a small budget leaves the last ones out."""
+def _arms(contenders: int, means: int, newest_leads: bool) -> list[Arm]:
+    """Return all arms, that of the mean first; a small budget leaves the last ones out.
+
+    Draws come later than the likeliest actions, by one candidate if the newest one leads, else by two.
+    """
+    later = means + (0.5 if newest_leads else 1.5)
     arms = [Arm(i, draws) for draws in (False, True) for i in range(contenders)]
-    return sorted(arms, key=lambda arm: arm.candidate + later * arm.draws)
+    return sorted(arms, key=lambda arm: -1.0 if arm == Arm(means, False) else arm.candidate + later * arm.draws)
 
 
 def _leads(candidates: Candidates, spec: PolicySpec) -> bool:
@@ -128,11 +130,11 @@ def _leads(candidates: Candidates, spec: PolicySpec) -> bool:
     return not spec.is_gaussian and len(ranked) == len(kept) and ranked[0] is kept[-1]
 
 
-def _best_of(found: Halved, returns: Mapping[Arm, Sequence[float]], means: int, rare_loss: float) -> Arm:
+def _best_of(found: Halved, first: Arm, returns: Mapping[Arm, Sequence[float]], means: int, rare_loss: float) -> Arm:
     """Return the best arm, unless it is an earlier policy whose gain is there only without a rare loss."""
     if found.best.candidate <= means:
         return found.best
-    return _NEWEST if vanishes_with_a_loss(returns[found.best], returns[_NEWEST], rare_loss) else found.best
+    return first if vanishes_with_a_loss(returns[found.best], returns[first], rare_loss) else found.best
 
 
 def _draws_against_likeliest(

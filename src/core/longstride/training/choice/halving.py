@@ -47,12 +47,12 @@ def halve(
     episode_steps: float,
     lower_is_better: bool,
     worst: Sequence[float | None] = (),
-    level: int = 1,
+    beside: int = 0,
 ) -> Halved | None:
     """Return the best of some arms; None if the budget does not even compare two.
 
-    The first arm stays the best, unless another one is shown to be better. So does one that takes the likeliest
-    actions against one that draws them. Among the first ``level`` candidates the better mean is enough.
+    The first arm, which takes the likeliest actions, stays the best, unless another one is shown to be better. So does
+    one that takes the likeliest actions against one that draws them.
 
     Args:
         arms: policies to compare; the last ones are left out if the budget is too small for all.
@@ -61,10 +61,10 @@ def halve(
         episode_steps: about how many steps an episode has.
         lower_is_better: whether the main metric is a cost.
         worst: worst main metric of an episode that trained about then, for each candidate.
-        level: number of the first candidates that are equally likely to be the best.
+        beside: number of arms that take part beside those for which the budget has enough.
     """
     affordable = budget / episode_steps
-    alive = list(arms[: max(int(affordable / FOR_EACH_ARM) + level - 1, 2)])
+    alive = list(arms[: max(int(affordable / FOR_EACH_ARM) + beside, 2)])
     if len(alive) < 2 or affordable < FEWEST_OF_TWO:
         return None
     values, spent, sign = {arm: list[float | None]() for arm in alive}, 0, 1.0 if lower_is_better else -1.0
@@ -81,12 +81,12 @@ def halve(
         episode_steps = max(spent / sum(map(len, values.values())), 1.0)
         costs = sign * common_episodes([values[arm] for arm in alive])
         bad = [None if not worst or worst[a.candidate] is None else sign * worst[a.candidate] for a in alive]  # type: ignore[operator]
-        alive = _survivors(alive, costs, bad)
-    return Halved(_best_shown(alive[0], values, sign, level), values, spent)
+        alive = _survivors(alive, costs, bad, arms[0])
+    return Halved(_best_shown(alive[0], arms[0], values, sign), values, spent)
 
 
-def _survivors(arms: list[Arm], costs: np.ndarray, worst: Sequence[float | None]) -> list[Arm]:
-    """Return the arms of the next round, the best first: the better half, and those within an error of the best.
+def _survivors(arms: list[Arm], costs: np.ndarray, worst: Sequence[float | None], first: Arm) -> list[Arm]:
+    """Return the arms of the next round, the best first: the better half, those within an error of the best, the first.
 
     The error is the standard error of the paired difference. Arms that are shown to be worse than the best one, or act
     as a better one does, are left out.
@@ -100,24 +100,24 @@ def _survivors(arms: list[Arm], costs: np.ndarray, worst: Sequence[float | None]
         error = differences.std() / np.sqrt(len(differences))
         shown_worse = len(differences) >= _ENOUGH and mean > margin
         is_like_another = any((costs[i] == costs[j]).all() for j in kept)
-        if i == best or (not (shown_worse or is_like_another) and (place < len(arms) / 2 or mean <= error)):
+        is_open = place < len(arms) / 2 or mean <= error or arms[i] == first
+        if i == best or (is_open and not (shown_worse or is_like_another)):
             kept.append(i)
     return [arms[i] for i in kept]
 
 
-def _best_shown(best: Arm, values: dict[Arm, list[float | None]], sign: float, level: int) -> Arm:
-    """Return the best arm, unless its gain over the first ones, or over the best one without draws, is not shown.
+def _best_shown(best: Arm, first: Arm, values: dict[Arm, list[float | None]], sign: float) -> Arm:
+    """Return the best arm, unless its gain over the first one, or over the best one without draws, is not shown.
 
     It is shown if it exceeds its standard error, paired, and is not negligible. Another policy that takes the place
     of the best one has to be shown, too.
     """
     gains = {arm: _gains(values[best], values[arm], sign) for arm in values}
-    greedy = sorted((arm for arm in values if not arm.draws), key=lambda arm: float(gains[arm].mean()))
-    first = next((arm for arm in [best, *greedy] if not arm.draws and arm.candidate < level), best)
-    for arm in [first, *(greedy[:1] if best.draws else [])]:
+    greedy = min((arm for arm in values if not arm.draws), key=lambda arm: float(gains[arm].mean()))
+    for arm in [first, *([greedy] if best.draws else [])]:
         gain, size = gains[arm], abs(float(common_episodes([values[arm]]).mean()))
         if arm != best and gain.mean() <= max(float(gain.std()) / np.sqrt(len(gain)), _NEGLIGIBLE * size):
-            return arm if arm.candidate == best.candidate else _best_shown(arm, values, sign, level)
+            return arm if arm.candidate == best.candidate else _best_shown(arm, first, values, sign)
     return best
 
 
