@@ -98,7 +98,7 @@ def test_a_process_of_ray_is_killed(tmp_path, process, name):
         code = run.wait(LONG)
     finally:
         end(run)
-    until(lambda: "error: " in said(tmp_path / "run"), 30)
+    until(lambda: "error: " in said(tmp_path / "run"))
     here = f"Ray's {name} on this machine"
     sentence = rf"error: ({here} has ended, and Ray ends this run with it|The run has ended together with {here})"
     assert said(tmp_path / "run").count("error: ") == 1 and re.search(sentence, said(tmp_path / "run"))

@@ -266,7 +266,7 @@ def test_the_mean_of_the_late_policies_may_be_the_policy_of_the_run(tmp_path, mo
     run, printed = without_asking(tmp_path / "run")
     assert "The policy of the run is the mean of its late ones, the best of 2 in 8 further episodes" in printed
     number = np.arange(1.0, len(played) + 1.0)
-    weights = number * (number + 1.0) * (number + 2.0)
+    weights = np.prod([number + ahead for ahead in range(5)], axis=0)
     found, said = load_trained_policy(tmp_path / "run"), []
     assert found.actor_params == pytest.approx(weights / weights.sum() @ np.array(played), abs=1e-6)
     assert (found.actor_params != run.trainer.actor_params()).any()
