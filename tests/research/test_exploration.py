@@ -52,10 +52,7 @@ SHORT = {
     "booking": Booking,
 }
 
-USUALLY_WORKS = {
-    **{"inspection": 0.85, "three_faults": 0.85, "rare_burst": 0.97, "late_burst": 0.97},
-    "hidden_goal": 0.7,
-}
+USUALLY_FIRST = {"inspection": 0.85, "three_faults": 0.85, "rare_burst": 0.97, "late_burst": 0.97, "hidden_goal": 0.7}
 """Shares of action 0 in random play, so that there is some wear, or something to be heard before a door is opened."""
 
 
@@ -117,7 +114,7 @@ def test_the_probabilities_are_those_of_the_simulator(name):
     ahead = np.stack([p @ worth for p in chain.transitions], axis=1)
     spread = np.stack([p @ worth**2 for p in chain.transitions], axis=1) - ahead**2
     assert all(np.allclose(p.sum(axis=1), 1.0) for p in chain.transitions)
-    surprise, variance, rewards, ended, often = 0.0, 0.0, [], True, USUALLY_WORKS.get(name, 0.0)
+    surprise, variance, rewards, ended, often = 0.0, 0.0, [], True, USUALLY_FIRST.get(name, 0.0)
     moves = [[] for _ in chain.transitions]
     for _ in range(20_000):
         if ended:

@@ -67,7 +67,7 @@ def check_simulator(simulator: Simulator, steps: int = 200, seconds_per_call: fl
     hint_at_direction(simulator, hints)
     hint_at_unfilled_metrics(call.name, call.never_filled or set(), hints)
     if function_of(simulator, "control_variate"):  # of the contract until version 0.2
-        hints.add(f"{call.name}.control_variate has no effect any more, because it did not help; leave it out.")
+        hints.add(f"{call.name}.control_variate has no effect any more; leave it out.")
     if random_play.episodes_ended == 0:
         hint_at_endless_episodes(simulator, len(random_play.steps), hints)
     return hints.as_list()
