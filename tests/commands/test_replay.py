@@ -155,7 +155,7 @@ def test_the_hash_is_the_files_and_moves_with_every_column(run):
     assert len({record["trajectory_sha256"] for record in records}) == 6
     (episode, *_) = toy_episodes("shop", toy_model("shop"), 1)
     first = digest([episode.trajectory])
-    for name in ("actions", "log_probs", "rewards", "elapsed", "terminated", "truncated"):
+    for name in ("actions", "log_probs", "rewards", "elapsed", "control_variate", "terminated", "truncated"):
         changed = getattr(episode.trajectory, name).copy()
         changed[-1] = changed[-1] + 1 if changed.dtype != np.bool_ else ~changed[-1]
         assert digest([episode.trajectory._replace(**{name: changed})]) != first, name

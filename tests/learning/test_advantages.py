@@ -6,7 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.slow_update import slow_gae
 
-from longstride.learning.advantages import discount_of, gae, step_discounts
+from longstride.learning.advantages import control_variate_coefficient, discount_of, gae, step_discounts
+from longstride.policies.families.mlp.family import MLP
+from longstride.policies.spec import PolicySpec
+from longstride.rollout.trajectory import allocate
+from longstride.simulators.spaces import Discrete
 
 
 def arrays(rewards, values, gamma, terminated, truncated):
@@ -86,6 +90,40 @@ def test_discounts_by_time_and_by_decision():
     assert step_discounts(0.81, elapsed, 2.0, "time") == pytest.approx([0.81, 1.0, 0.9, 0.6561])
     assert step_discounts(0.81, elapsed, 2.0, "decision").tolist() == [0.81] * 4
     assert step_discounts(0.81, elapsed, 2.0, "time").dtype == np.float64
+
+
+def rollout_with_variate(rng, steps=400):
+    """Return what targets are made of, for two trajectories; apart from noise a unit of the variate is worth 3."""
+    trajectories, values, following, discounts = [], [], [], []
+    for _ in range(2):
+        trajectory = allocate(PolicySpec(1, Discrete(2), (), (), "tanh", MLP), steps)
+        trajectory.control_variate[:] = rng.normal(size=steps)
+        trajectory.rewards[:] = rng.normal(size=steps)
+        trajectory.terminated[:] = rng.random(steps) < 0.05
+        values.append(rng.normal(size=steps).astype(np.float32))
+        following.append(rng.normal(size=steps).astype(np.float32))
+        discounts.append(rng.random(steps))
+        trajectory.rewards[:] += 3.0 * trajectory.control_variate
+        trajectories.append(trajectory)
+    return trajectories, values, following, discounts
+
+
+def test_the_coefficient_is_the_slope_of_least_squares():
+    rollout = rollout_with_variate(np.random.default_rng(0))
+    errors = [
+        t.rewards + d * np.where(t.terminated, 0.0, n) - v for t, v, n, d in zip(*rollout, strict=True)
+    ]  # of temporal differences
+    variate = np.concatenate([t.control_variate for t in rollout[0]]).astype(np.float64)
+    expected = np.linalg.lstsq(variate[:, None], np.concatenate(errors), rcond=None)[0][0]
+    assert control_variate_coefficient(*rollout) == pytest.approx(expected, rel=1e-6)
+    assert control_variate_coefficient(*rollout) == pytest.approx(3.0, abs=0.25)  # standard error 0.06
+
+
+def test_a_simulator_without_a_control_variate_has_nothing_to_take_out():
+    trajectories, *others = rollout_with_variate(np.random.default_rng(0))
+    for trajectory in trajectories:
+        trajectory.control_variate[:] = 0.0
+    assert control_variate_coefficient(trajectories, *others) == 0.0
 
 
 @pytest.mark.parametrize("interval", [0.001, 1.0, 1000.0])

@@ -222,13 +222,20 @@ def test_the_next_format(precision, bf16, expected):
 
 
 @pytest.mark.parametrize(
-    ("reward", "discount", "found"),
-    [(np.nan, 0.9, "reward"), (-np.inf, 0.9, "reward"), (2e12, 0.9, "reward"), (1.0, np.nan, "clock")],
+    ("reward", "discount", "growth", "found"),
+    [
+        (np.nan, 0.9, 0.0, "reward"),
+        (-np.inf, 0.9, 0.0, "reward"),
+        (2e12, 0.9, 0.0, "reward"),
+        (1.0, np.nan, 0.0, "clock"),
+        (1.0, 0.9, np.nan, "control_variate"),
+        (1.0, 0.9, np.inf, "control_variate"),
+    ],
 )
-def test_a_decision_that_cannot_be_learned_from_is_found(reward, discount, found):
-    rewards, discounts = np.ones(5, np.float32), np.full(5, 0.9)
-    assert first_not_finite(rewards, discounts) is None
-    rewards[3], discounts[3] = reward, discount
-    step, what = first_not_finite(rewards, discounts)
+def test_a_decision_that_cannot_be_learned_from_is_found(reward, discount, growth, found):
+    rewards, discounts, variate = np.ones(5, np.float32), np.full(5, 0.9), np.zeros(5, np.float32)
+    assert first_not_finite(rewards, discounts, variate) is None
+    rewards[3], discounts[3], variate[3] = reward, discount, growth
+    step, what = first_not_finite(rewards, discounts, variate)
     assert step == 3
     assert found in what

@@ -31,6 +31,7 @@ def member(rewards, elapsed=None, terminated=(), truncated=()):
         begins=np.zeros((n, 0), np.bool_),
         feasible=np.zeros((n, 0), np.int64),
         elapsed=np.zeros(n) if elapsed is None else np.array(elapsed, np.float64),
+        control_variate=np.zeros(n, np.float32),
         terminated=np.isin(np.arange(n), terminated),
         truncated=np.isin(np.arange(n), truncated),
         cut_observations=np.zeros((sum(t < n - 1 for t in truncated), 1), np.float32),

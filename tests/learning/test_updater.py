@@ -16,7 +16,7 @@ from helpers.toy_runs import (
     toy_update,
     toy_updater,
 )
-from oracles.slow_update import slow_gae
+from oracles.slow_update import slow_coefficient, slow_gae
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from longstride.learning.algorithms.ppo import Ppo
@@ -152,6 +152,7 @@ def test_the_critic_learns_the_value_of_a_constant_reward():
         begins=np.zeros((n, 0), np.bool_),
         feasible=np.zeros((n, 0), np.int64),
         elapsed=np.ones(n),
+        control_variate=np.zeros(n, np.float32),
         terminated=np.zeros(n, np.bool_),
         truncated=np.arange(n) == n - 1,
         cut_observations=np.zeros((0, 5), np.float32),
@@ -226,9 +227,10 @@ def slow_returns(model, episodes):
         t = episode.trajectory
         values = values_in_reward_units(model, t.observations)
         ended = t.terminated | t.truncated
-        pieces.append((t.rewards, values[:-1], values[1:], discounts, t.terminated, ended))
-    returns = [slow_gae(*data, 0.95) + data[1] for data in pieces]
-    return np.concatenate(returns), np.concatenate([data[1] for data in pieces])
+        pieces.append((t.control_variate, (t.rewards, values[:-1], values[1:], discounts, t.terminated, ended)))
+    coefficient = slow_coefficient(pieces)
+    returns = [slow_gae(r - coefficient * variate, v, *rest, 0.95) + v for variate, (r, v, *rest) in pieces]
+    return np.concatenate(returns), np.concatenate([data[1] for _, data in pieces])
 
 
 def test_several_episodes_in_one_update_are_valued_apart():

@@ -22,6 +22,7 @@ class SlowEpisode(NamedTuple):
     log_probs: list[float]
     rewards: list[float]
     elapsed: list[float]
+    control_variate: list[float]
     terminated: list[bool]
     truncated: list[bool]
     state: Any
@@ -32,12 +33,12 @@ def play_slowly(simulator: Simulator, model: ActorCritic, seed: int, number: int
     rng, policy_rng = stream(seed, "simulator", number), stream(seed, "policy", number)
     kind, parameters = type(simulator), simulator.parameters
     state = new_state(simulator)[0]
-    episode = SlowEpisode([], [], [], [], [], [], [], [], [], state)
+    episode = SlowEpisode([], [], [], [], [], [], [], [], [], [], state)
     kind.reset(state, parameters, rng)
     for t in range(simulator.max_steps):
         observation, mask, features = _look(simulator, state)
         action, log_prob = _sample(model, observation, mask, features, policy_rng)
-        clock = _optional(simulator, "time", state)
+        clock, control = _optional(simulator, "time", state), _optional(simulator, "control_variate", state)
         reward, terminated = kind.step(state, parameters, on_bounds(simulator.action_space, action), rng)
         cut = t + 1 == simulator.max_steps or bool(_optional(simulator, "truncated", state))
         step = (
@@ -48,6 +49,7 @@ def play_slowly(simulator: Simulator, model: ActorCritic, seed: int, number: int
             log_prob,
             reward,
             _optional(simulator, "time", state) - clock,
+            _optional(simulator, "control_variate", state) - control,
             bool(terminated),
             cut and not terminated,
         )

@@ -24,6 +24,16 @@ def slow_gae(rewards, values, next_values, discounts, terminated, ended, gae_lam
     return advantages
 
 
+def slow_coefficient(pieces):
+    """Return the slope of least squares, through the origin, of temporal differences on the control variate.
+
+    ``pieces`` are pairs of control variate and what :func:`slow_gae` takes before its lambda.
+    """
+    differences = np.concatenate([slow_gae(*data, 0.0) for _, data in pieces])
+    variate = np.concatenate([variate for variate, _ in pieces]).astype(np.float64)
+    return np.linalg.lstsq(variate[:, None], differences, rcond=None)[0][0]
+
+
 class SlowModel:
     """The parameters of a model as float64 arrays, in its order, to be differentiated by finite differences."""
 

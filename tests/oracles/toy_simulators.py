@@ -19,7 +19,7 @@ class ShopParameters(NamedTuple):
 class Shop(Simulator):
     """Order 0 .. 3 items a day, as many as the shelf of 6 holds; broke is terminated, the last day is truncated.
 
-    Its clock is irregular.
+    Its clock is irregular and its demand has a control variate.
     """
 
     observation_size = 4
@@ -90,6 +90,10 @@ class Shop(Simulator):
     def truncated(state, parameters):
         """Cut after the last day."""
         return state.day >= parameters.days
+
+    def control_variate(state, parameters):
+        """Return how much more was wanted than the mean of 2 a day."""
+        return state.wanted - 2.0 * state.day
 
     def time(state, parameters):
         """Return the clock."""

@@ -37,6 +37,7 @@ def test_the_fused_episode_makes_every_step_of_the_slow_one(kind, count):
         assert np.array_equal(trajectory.features, np.stack(slow.features))
         assert np.array_equal(trajectory.rewards, np.asarray(slow.rewards, np.float32))
         assert np.array_equal(trajectory.elapsed, slow.elapsed)
+        assert np.array_equal(trajectory.control_variate, np.float32(slow.control_variate))
         assert np.array_equal(trajectory.terminated, slow.terminated)
         assert np.array_equal(trajectory.truncated, slow.truncated)
         np.testing.assert_allclose(trajectory.log_probs, slow.log_probs, rtol=1e-5, atol=1e-5)
@@ -110,12 +111,13 @@ def test_forbidden_actions_are_never_taken():
     assert not trajectory.masks.all()
 
 
-def test_the_return_is_the_sum_of_the_rewards():
+def test_the_return_has_no_control_variate_in_it():
     for episode in toy_episodes("shop", toy_model("shop"), 4):
         total, metrics, _ = episode.finished[0]
         # The shop starts with 1.5 of cash and earns its rewards.
         assert total == pytest.approx(metrics["cash"] - 1.5)
         assert episode.trajectory.rewards.sum() == pytest.approx(total, abs=1e-4)
+        assert np.abs(episode.trajectory.control_variate).max() > 0.1
 
 
 def bits(episodes) -> list[bytes]:

@@ -8,7 +8,7 @@ import torch
 from helpers.specs import actor_spec
 from helpers.toy_runs import HIDDEN, SEED, actor_weights, rollout_batch, toy_coefficients, toy_model, toy_updater
 from oracles.slow_episode import play_slowly
-from oracles.slow_update import slow_gae
+from oracles.slow_update import slow_coefficient, slow_gae
 from oracles.toy_simulators import NAN_REWARD, Bandit, Choices, FaultParameters, Faulty, Shop
 
 from longstride.errors import SimulatorError, UserError
@@ -62,7 +62,7 @@ def slow_instance(monkeypatch, simulator, model, instance, steps):
 def test_rollouts_one_after_another_are_the_slow_episodes_one_after_another(shop, monkeypatch, instance):
     slow = slow_instance(monkeypatch, Shop(), toy_model("shop"), instance, ROUNDS * STEPS)
     parts = [rounds[instance][0] for rounds in shop]
-    for name in ("actions", "masks", "features", "rewards", "elapsed", "terminated", "truncated"):
+    for name in ("actions", "masks", "features", "rewards", "elapsed", "control_variate", "terminated", "truncated"):
         together = np.concatenate([getattr(part, name) for part in parts])
         expected = np.concatenate([np.asarray(getattr(e, name), together.dtype) for e in slow])[: ROUNDS * STEPS]
         assert np.array_equal(together, expected), name
@@ -183,9 +183,13 @@ def test_the_targets_of_an_update_are_those_of_each_episode_apart(shop):
                 values = value(np.concatenate([t.observations[begin:end], last[None]]))
                 terminated, ended = t.terminated[begin:end], np.arange(begin, end) == end - 1
                 discounts = np.full(end - begin, 0.97)
-                pieces.append((t.rewards[begin:end], values[:-1], values[1:], discounts, terminated, ended))
+                data = (t.rewards[begin:end], values[:-1], values[1:], discounts, terminated, ended)
+                pieces.append((t.control_variate[begin:end], data))
                 begin = end
-    expected = np.concatenate([slow_gae(*data, 0.95) + data[1] for data in pieces])
+    coefficient = slow_coefficient(pieces)
+    expected = np.concatenate(
+        [slow_gae(r - coefficient * variate, v, *rest, 0.95) + v for variate, (r, v, *rest) in pieces]
+    )
     updater = toy_updater(model, batch_size=65_536, learning_rate_critic=0.0)
     batch = rollout_batch([t for t, _ in rollouts], [np.full(STEPS, 0.97)] * INSTANCES)
     updater.update(batch, toy_coefficients(), np.random.default_rng(0))

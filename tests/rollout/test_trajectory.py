@@ -29,6 +29,7 @@ def test_shapes_and_dtypes():
         (5,),
         (5,),
         (5,),
+        (5,),
         (0, 3),
     ]
     assert [a.dtype.name for a in trajectory] == [
@@ -42,6 +43,7 @@ def test_shapes_and_dtypes():
         "bool",
         "int64",
         "float64",
+        "float32",
         "bool",
         "bool",
         "float32",
@@ -96,11 +98,11 @@ def test_what_a_device_does_not_read_has_an_allocator_of_its_own():
     ("arguments", "pinned", "beside"),
     [
         # observations 72 bytes, actions 40, log-probabilities 20, masks 10, nothing else that goes up;
-        # rewards 20, elapsed 40, two flags of 5
-        ({"steps": 5}, 128 + 64 + 32 + 16, 70),
-        ({"steps": 5, "cuts": 5}, 128 + 64 + 32 + 16, 70 + 60),
-        ({"steps": 5, "together": 3}, 256 + 128 + 64 + 32, 3 * 70),  # 216, 120, 60 and 30 bytes
-        ({"steps": 8, "together": 2}, 256 + 128 + 64 + 32, 2 * 8 * 14),  # 216; the others are powers of two
+        # rewards 20, elapsed 40, control variate 20, two flags of 5
+        ({"steps": 5}, 128 + 64 + 32 + 16, 90),
+        ({"steps": 5, "cuts": 5}, 128 + 64 + 32 + 16, 90 + 60),
+        ({"steps": 5, "together": 3}, 256 + 128 + 64 + 32, 3 * 90),  # 216, 120, 60 and 30 bytes
+        ({"steps": 8, "together": 2}, 256 + 128 + 64 + 32, 2 * 8 * 18),  # 216; the others are powers of two
     ],
 )
 def test_pinned_memory_is_given_in_powers_of_two(arguments, pinned, beside):

@@ -107,6 +107,7 @@ def problem(space: str) -> tuple[ActorCritic, list[Trajectory]]:
         trajectory.observations[-1] = 0.0
         trajectory.rewards[:], trajectory.elapsed[:] = rng.normal(size=end - begin), 1.0
         trajectory.terminated[:] = trajectory.truncated[:] = False
+        trajectory.control_variate[:] = 0.0
         trajectory.terminated[-1] = True
         trajectory.terminated[69:-1:70] = remembers
         trajectories.append(trajectory)

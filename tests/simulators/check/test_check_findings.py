@@ -250,6 +250,11 @@ class TimeBackwards(Walk):
         return 5.0 - state.count
 
 
+class InfiniteControl(Walk):
+    def control_variate(state, parameters):
+        return -np.inf if state.count == 2 else 1.0
+
+
 class NanReward(Walk):
     def step(state, parameters, action, rng):
         state.count += 1
@@ -303,6 +308,7 @@ class WrongMetric(Walk):
         (FeaturesForbid, "step 0: action_features changed the mask"),
         (NanTime, "step 1: time returned nan; return a finite number"),
         (TimeBackwards, "step 0: time went back from 5 to 4 in step; let it stand still or grow"),
+        (InfiniteControl, "step 1: control_variate returned -inf; return a finite number"),
         (NanReward, "step 3: step returned the reward nan; return a finite number"),
         (RewardText, "step returned the reward '1'; return a finite number"),
         (RewardAlone, "step returned 1.0; return (reward, terminated)"),
@@ -798,11 +804,6 @@ class Compared(Walk):
         return (1.0 if action[0] == 0.1 else 0.0), False
 
 
-class Former(Walk):
-    def control_variate(state, parameters):
-        raise RuntimeError("is never called, and not compiled")
-
-
 class Unfilled(Walk):
     metrics_dtype = np.dtype([("average", np.float64), ("longest", np.float64), ("steps", np.int64)])
 
@@ -829,7 +830,6 @@ class Unfilled(Walk):
         (Fraction, ["was written into state.x, which keeps ", "state.x = min(0.75 * action, 8)", "write int(...)"]),
         (ShortArithmetic, ["Arithmetic overflowed (line ", "state.small += np.uint8(200)", "with 64 bits"]),
         (Price, ["action_space has no bounds on both sides at 1: an untrained policy tries numbers around 0, "]),
-        (Former, ["Former.control_variate has no effect any more", "leave it out"]),
         (Compared, ["step asks whether the action equals a fraction (line ", "compare with < and >"]),
     ],
 )

@@ -1,13 +1,14 @@
 """Generalised advantage estimation (Schulman et al., arXiv 1506.02438, equations 11, 12 and 16)."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numba import njit
 
 from longstride.jit_cache.cache import cached
+from longstride.rollout.trajectory import Trajectory
 
 Total = Callable[[np.ndarray], np.ndarray]
 """Returns the sum of float64[n] over several processes, the same bits on each."""
@@ -127,3 +128,28 @@ def step_discounts(gamma: float, elapsed: np.ndarray, mean_interval: float, per:
     if per == "time":
         return np.asarray(gamma ** (elapsed / mean_interval), np.float64)
     return np.full(np.shape(elapsed), gamma)
+
+
+def control_variate_coefficient(
+    trajectories: Sequence[Trajectory],
+    values: Sequence[np.ndarray],
+    next_values: Sequence[np.ndarray],
+    discounts: Sequence[np.ndarray],
+    total: Total | None = None,
+) -> float:
+    """Return what a unit of the control variate adds to a TD error: the slope of least squares through the origin.
+
+    The variate has mean 0 whatever is done, so that subtracting it from the rewards changes no expectation, and least
+    squares takes out as much variance as one factor can (Owen, "Monte Carlo theory, methods and examples", 2013,
+    section 8.9). Fitted to the data that it is used on, it has an error of the order of one over their number.
+    Values, next values and discounts of each trajectory are those of :func:`gae`. ``total`` is that of
+    :func:`standardise`.
+    """
+    covariance = variance = 0.0
+    for t, value, next_value, discount in zip(trajectories, values, next_values, discounts, strict=True):
+        variate = t.control_variate.astype(np.float64)
+        errors = t.rewards + discount * np.where(t.terminated, 0.0, next_value) - value
+        covariance, variance = covariance + float(variate @ errors), variance + float(variate @ variate)
+    if total is not None:
+        covariance, variance = total(np.array([covariance, variance])).tolist()
+    return covariance / variance if variance > 0.0 else 0.0

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from longstride.process.kernel import attendance, dynamics, heuristics, metrics, policy_prior
+from longstride.process.kernel import arrivals, attendance, dynamics, heuristics, metrics, policy_prior
 from longstride.process.kernel.aims import quantities
 from longstride.process.kernel.pairs import action_features, describe, figures, summary
 from longstride.process.kernel.parameters import Parameters, as_record, build_parameters
@@ -52,6 +52,7 @@ class ProcessSimulator(Simulator):
     action_features = staticmethod(action_features.action_features)
     summarise = staticmethod(summary.summarise)
     describe_actions = staticmethod(describe.describe_actions)
+    control_variate = staticmethod(arrivals.arrivals_in_excess)
     episode_metrics = staticmethod(metrics.episode_metrics)
 
     def __init__(self, scenario: Scenario, prior: str = policy_prior.RULE) -> None:

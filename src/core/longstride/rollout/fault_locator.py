@@ -130,9 +130,9 @@ class FaultLocator:
             call("reset", state, self.simulator.parameters, rng)
         call.observe(state)
         call.action_features(state, call.action_mask(state))
-        call.time(state)
+        call.clocks(state)
         _, terminated = call.outcome(state, self._action(), rng)
-        call.time(state)
+        call.clocks(state)
         cut = call.truncated(state) or max(self.snapshot.age, 0) + 1 == self.simulator.max_steps
         call.step += 1
         call.observe(state)

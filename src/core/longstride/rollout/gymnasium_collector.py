@@ -102,7 +102,7 @@ class EnvironmentInstance:
         self._collector, self._index, spec, steps = collector, index, collector.spec, collector.plan.steps
         self._drawn: list[np.ndarray] = []
         self.trajectory = self._capacity = allocate(spec, steps, new, steps, allocate_plain)
-        self.trajectory.elapsed[:] = 0.0
+        self.trajectory.elapsed[:] = self.trajectory.control_variate[:] = 0.0
         self.number, self.over, self._total, self._fresh = -1, True, 0.0, 0
         self._policy_state = new_policy_states(spec, 1)[0]
         # One generator, of the environment's seed and then of the policy, set to the stream of each episode.

@@ -18,6 +18,7 @@ class Made(NamedTuple):
     status: int  # OK, or what was wrong
     reward: float
     elapsed: float  # simulated time that passed
+    control_variate: float  # increment of the simulator's control variate
     terminated: bool  # whether the process has ended
     truncated: bool  # whether the episode was cut
 
@@ -27,17 +28,17 @@ def build_make_step(functions: Compiled, max_steps: int) -> Function:
 
     The age is the number of steps before this one. Nothing is done if the log-probability of the action is not finite.
     """
-    step, truncated, time = functions.step, functions.truncated, functions.time
+    step, truncated, time, variate = functions.step, functions.truncated, functions.time, functions.control_variate
 
     @njit(nogil=True, inline="always")
     def make_step(state, parameters, action, log_prob, rng, age):  # type: ignore[no-untyped-def]
         if not np.isfinite(log_prob):
-            return Made(POLICY_NOT_FINITE, 0.0, 0.0, False, False)
-        before = time(state, parameters)
+            return Made(POLICY_NOT_FINITE, 0.0, 0.0, 0.0, False, False)
+        before, control = time(state, parameters), variate(state, parameters)
         reward, terminated = step(state, parameters, action, rng)
         cut = not terminated and (age + 1 == max_steps or truncated(state, parameters))
-        elapsed = time(state, parameters) - before
-        return Made(OK if np.isfinite(reward) else REWARD_NOT_FINITE, reward, elapsed, terminated, cut)
+        elapsed, change = time(state, parameters) - before, variate(state, parameters) - control
+        return Made(OK if np.isfinite(reward) else REWARD_NOT_FINITE, reward, elapsed, change, terminated, cut)
 
     return make_step
 
@@ -52,5 +53,6 @@ def record(arrays, i, t, log_prob, made):  # type: ignore[no-untyped-def]
     rows = arrays.rows
     arrays.rewards[i] += made.reward
     arrays.next_rows[i], arrays.ages[i] = t + 1, arrays.ages[i] + 1
-    rows.log_probs[i, t], rows.rewards[i, t], rows.elapsed[i, t] = log_prob, made.reward, made.elapsed
+    rows.log_probs[i, t], rows.rewards[i, t] = log_prob, made.reward
+    rows.elapsed[i, t], rows.control_variate[i, t] = made.elapsed, made.control_variate
     rows.terminated[i, t], rows.truncated[i, t] = made.terminated, made.truncated

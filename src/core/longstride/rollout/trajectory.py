@@ -38,6 +38,7 @@ class Trajectory(NamedTuple):
     # int64[T, 2], the row of ``features`` after the feasible actions of step t, and that of the chosen one; else [T, 0]
     feasible: np.ndarray
     elapsed: np.ndarray  # float64[T], simulated time from step t to step t + 1
+    control_variate: np.ndarray  # float32[T], increment of the simulator's control variate from step t to step t + 1
     terminated: np.ndarray  # bool[T], whether the process ended after t, so that nothing follows
     truncated: np.ndarray  # bool[T], whether the episode was cut after t, so that its next observation is valued
     cut_observations: np.ndarray  # float32[cuts, O], observations after cuts
@@ -101,7 +102,7 @@ def digest(trajectories: Iterable[Trajectory]) -> str:
 def digested(trajectories: Iterable[Trajectory]) -> Iterator[memoryview]:
     """Yield what :func:`digest` covers, in its order."""
     for each in trajectories:
-        for name in ("actions", "log_probs", "rewards", "elapsed", "terminated", "truncated"):
+        for name in ("actions", "log_probs", "rewards", "elapsed", "control_variate", "terminated", "truncated"):
             yield np.ascontiguousarray(getattr(each, name)).data
 
 
@@ -146,6 +147,7 @@ def allocate(
         begins=new((steps, int(spec.has_memory)), np.dtype(np.bool_)),
         feasible=host_only((steps, 2 * lists), np.dtype(np.int64)),
         elapsed=host_only((steps,), np.dtype(np.float64)),
+        control_variate=host_only((steps,), np.dtype(np.float32)),
         terminated=host_only((steps,), np.dtype(np.bool_)),
         truncated=host_only((steps,), np.dtype(np.bool_)),
         cut_observations=host_only((cuts, spec.observation_size), np.dtype(np.float32)),
@@ -187,15 +189,17 @@ def _sizes(spec: PolicySpec, steps: int, cuts: int) -> tuple[list[int], list[int
     return pinned, host_only
 
 
-def first_not_finite(rewards: np.ndarray, discounts: np.ndarray) -> tuple[int, str] | None:
+def first_not_finite(rewards: np.ndarray, discounts: np.ndarray, variate: np.ndarray) -> tuple[int, str] | None:
     """Return (step, what is wrong) of the first step that cannot be learned from, None if all can.
 
-    ``rewards`` are float32[T]; ``discounts``, from the simulator's clock, are float64[T].
+    ``rewards`` and ``variate``, the increments of the control variate, are float32[T]; ``discounts``, from the
+    simulator's clock, are float64[T].
     """
-    bad = ~(np.abs(rewards) <= LARGEST_REWARD)
-    if bad.any():
-        step = int(bad.argmax())
-        return step, f"the reward is {rewards[step]}; keep it finite and below 1e12"
+    for column, what in ((rewards, "the reward is"), (variate, "control_variate grew by")):
+        bad = ~(np.abs(column) <= LARGEST_REWARD)
+        if bad.any():
+            step = int(bad.argmax())
+            return step, f"{what} {column[step]}; keep it finite and below 1e12"
     bad = ~np.isfinite(discounts)
     if bad.any():
         what = "the clock gave an elapsed time that is negative or not a number; let time only go forward"

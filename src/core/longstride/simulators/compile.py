@@ -86,5 +86,6 @@ def _arguments(simulator: Simulator) -> dict[str, tuple[Any, ...]]:
         "step": (*both, *(row or (0,)), rng),
         "truncated": both,
         "time": both,
+        "control_variate": both,
         "heuristic": (*both, mask, rng, *row),
     }

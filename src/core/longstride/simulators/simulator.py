@@ -48,6 +48,9 @@ class Simulator:
       float32[n, description_size], the first ``count`` rows of both; they come in with any numbers.
     * ``truncated(state, parameters) -> bool`` (optional) cuts the episode where the process itself does not end. The
       value of the last state is bootstrapped. ``max_steps`` truncates as well.
+    * ``control_variate(state, parameters) -> float`` (optional): a running sum with expected increments of 0 under
+      every policy (a martingale), for example arrivals so far minus those expected by now. Each update estimates the
+      effect of one unit and subtracts it from the advantages, so that a policy gets neither credit nor blame for luck.
     * ``time(state, parameters) -> float`` (optional): simulated time, for a discount per unit of time.
 
     Ordinary Python, called once an episode and not compiled:
@@ -174,6 +177,7 @@ class Compiled(NamedTuple):
     describe_actions: Function
     truncated: Function
     time: Function
+    control_variate: Function
 
 
 def function_of(simulator: Simulator, name: str) -> Function | None:
@@ -286,4 +290,5 @@ _DEFAULTS: dict[str, Function] = {
     "describe_actions": _no_descriptions,
     "truncated": _never,
     "time": _zero,
+    "control_variate": _zero,
 }

@@ -147,10 +147,10 @@ def require_finite(
     """Check what a simulator can spoil and the compiled loop does not check, in the trajectories from one instance on.
 
     Raises:
-        SimulatorError: a reward or a discount (float64[T]) is not finite.
+        SimulatorError: a reward, a discount (float64[T]) or a running sum is not finite.
     """
     for instance, (trajectory, discount) in enumerate(zip(trajectories, discounts, strict=True), first):
-        if (fault := first_not_finite(trajectory.rewards, discount)) is not None:
+        if (fault := first_not_finite(trajectory.rewards, discount, trajectory.control_variate)) is not None:
             step, reason = fault
             name = type(simulator).__name__
             raise SimulatorError(f"{name}, iteration {iteration}, instance {instance}, step {step}: {reason}.")

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from longstride.learning.advantages import gae, standardise
+from longstride.learning.advantages import control_variate_coefficient, gae, standardise
 from longstride.learning.algorithms.interface import Loss, PolicyOutputs, RolloutBatch, Samples, Targets
 from longstride.policies.distributions import to_float32
 
@@ -73,10 +73,14 @@ class Ppo:
         The critic's lambda is closer to 1 than the actor's (Yuan et al., "VAPO", 2025, decoupled GAE): the critic
         averages noise over samples, but learns slowly from its own bias.
         """
+        coefficient = np.float32(
+            control_variate_coefficient(rollout.trajectories, values, next_values, rollout.discounts, rollout.total)
+        )
         advantages, returns = [], []
         columns = rollout.trajectories, values, next_values, rollout.discounts, rollout.value_lambdas
         for t, value, next_value, discount, value_lambda in zip(*columns, strict=True):
-            arrays = t.rewards, value, next_value, discount, t.terminated, t.terminated | t.truncated
+            rewards, ended = t.rewards - coefficient * t.control_variate, t.terminated | t.truncated
+            arrays = rewards, value, next_value, discount, t.terminated, ended
             advantages.append(gae(*arrays, self.gae_lambda)[0])
             returns.append(gae(*arrays, value_lambda)[1])
         return Targets(standardise(np.concatenate(advantages), rollout.total), np.concatenate(returns))

@@ -19,11 +19,12 @@ POISSON, WEEKLY, REPLAY = range(3)
 def arrival_arrays(scenario: Scenario) -> dict[str, Any]:
     """Return the parameters' fields ``arrival...``."""
     arrivals = scenario.arrivals
-    kind, rates, times = POISSON, np.zeros(1), np.zeros(1)
+    kind, rates, times, expected = POISSON, np.zeros(1), np.zeros(1), np.zeros(1)
     if arrivals.times is not None:
         kind, times = REPLAY, np.array(arrivals.times, np.float64)
     elif arrivals.rates is not None:
         kind, rates = WEEKLY, np.array(arrivals.rates, np.float64)
+        expected = np.append(0.0, np.cumsum(rates * scenario.hour))
     else:
         rates = np.array([arrivals.rate], np.float64)
     gaps = np.array(arrivals.gaps or [0.0], np.float64)
@@ -33,6 +34,7 @@ def arrival_arrays(scenario: Scenario) -> dict[str, Any]:
         "arrival_kind": kind,
         "arrival_rates": rates,
         "arrival_times": times,
+        "arrivals_expected": expected,
         "arrival_gaps": gaps,
     }
 
@@ -82,3 +84,19 @@ def draw_arrival(state, p):  # type: ignore[no-untyped-def]
         time = end
         bin_ += 1
     state.next_arrival = math.inf
+
+
+@njit(nogil=True)
+def arrivals_in_excess(state, p):  # type: ignore[no-untyped-def]
+    """Return arrivals so far minus those expected so far; 0 for arrivals from a log."""
+    if p.arrival_kind == REPLAY:
+        return 0.0
+    if p.arrival_kind == POISSON:
+        return state.arrived - p.arrival_rates[0] * state.time
+    time, arrived = state.time, state.arrived
+    if len(p.arrival_gaps) > 1 and state.next_arrival < math.inf:
+        # Gaps have memory, so only whole gaps have the expected number of arrivals: the current gap counts as a whole.
+        time, arrived = state.next_arrival, state.arrived + 1
+    bin_, bins = np.int64(math.floor(time / p.hour)), len(p.arrival_rates)
+    expected = (bin_ // bins) * p.arrivals_expected[bins] + p.arrivals_expected[bin_ % bins]
+    return arrived - expected - p.arrival_rates[bin_ % bins] * (time - bin_ * p.hour)

@@ -67,6 +67,7 @@ class Parameters(NamedTuple):
     arrival_rates: np.ndarray  # float64[1] or float64[168], cases per time unit
     arrival_times: np.ndarray  # float64[cases] of REPLAY
     arrival_gaps: np.ndarray  # float64[*], quantiles of the expected arrivals between two, mean 1; one 0: Poisson
+    arrivals_expected: np.ndarray  # float64[169] of WEEKLY, expected arrivals before each hour of the week
     shift_count: int  # weekly shift changes, C
     shift_times: np.ndarray  # float64[C], time since the week began
     shift_resource: np.ndarray  # int64[C]

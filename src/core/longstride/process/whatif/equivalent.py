@@ -152,6 +152,7 @@ def _with_arrivals(simulator: ProcessSimulator, factor: float) -> ProcessSimulat
     changed = copy(simulator)
     changed.parameters = simulator.parameters.copy()
     changed.parameters["arrival_rates"] *= factor
+    changed.parameters["arrivals_expected"] *= factor
     return changed
 
 

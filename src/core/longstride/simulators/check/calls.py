@@ -140,13 +140,17 @@ class Calls:
             self.fail(f"truncated returned {cut!r}; return True or False", "truncated")
         return bool(cut)
 
-    def time(self, state: Any) -> float:
-        """Return the simulated time, 0 if it is not defined."""
-        if "time" not in self.functions:
+    def number(self, function: str, state: Any) -> float:
+        """Return the value of ``time`` or ``control_variate``, 0 if it is not defined."""
+        if function not in self.functions:
             return 0.0
-        value = self.reading("time", state)
-        self._require_number("time returned", value, "time")
+        value = self.reading(function, state)
+        self._require_number(f"{function} returned", value, function)
         return float(value)
+
+    def clocks(self, state: Any) -> dict[str, float]:
+        """Return ``time`` and ``control_variate`` by name."""
+        return {name: self.number(name, state) for name in ("time", "control_variate")}
 
     def metrics(self, states: np.ndarray) -> None:
         """Fill the metrics of a finished episode from its last state, ``state_dtype``[1]."""

@@ -23,7 +23,7 @@ from longstride.simulators.check.instrumented_arrays import Hints, watched_recor
 from longstride.simulators.check.lost_digits import LostDigits
 from longstride.simulators.check.random_action import random_action
 from longstride.simulators.compile import compile_each
-from longstride.simulators.simulator import Simulator, function_of, new_state
+from longstride.simulators.simulator import Simulator, new_state
 from longstride.simulators.validate import require_complete
 
 _SEED = 20_261_120
@@ -66,8 +66,6 @@ def check_simulator(simulator: Simulator, steps: int = 200, seconds_per_call: fl
     hint_at_unknown_numbers(simulator, hints)
     hint_at_direction(simulator, hints)
     hint_at_unfilled_metrics(call.name, call.never_filled or set(), hints)
-    if function_of(simulator, "control_variate"):  # of the contract until version 0.2
-        hints.add(f"{call.name}.control_variate has no effect any more; leave it out.")
     if random_play.episodes_ended == 0:
         hint_at_endless_episodes(simulator, len(random_play.steps), hints)
     return hints.as_list()
@@ -155,13 +153,13 @@ class _RandomPlay:
         call = self.call
         outputs, observation, mask = self._observe(state)
         action = random_action(call.simulator.action_space, mask, self._actions)
-        before = call.time(state)
+        before = call.number("time", state)
         played = PlayedStep(call.episode, call.step, state.tobytes(), dict(rng.bit_generator.state), action, outputs)
         reward, terminated = call.outcome(state, action, rng)
         self._require_same_step(played, state, reward, terminated)
         outputs.update(determinism.step_outputs(call, state, reward, terminated))
         played.after = hash(state.tobytes())
-        if (after := call.time(state)) < before:
+        if (after := call.number("time", state)) < before:
             call.fail(f"time went back from {before:g} to {after:g} in step; let it stand still or grow", "time")
         if len(self.steps) % self._snapshot_interval:
             played.before = b""

@@ -58,8 +58,9 @@ def observe_state(call: Calls, state: Any) -> tuple[Outputs, np.ndarray, np.ndar
 
 def step_outputs(call: Calls, state: Any, reward: float, terminated: bool) -> Outputs:
     """Return the outputs after a step, from its new state and what ``step`` returned."""
-    step, time = np.float64(reward).tobytes() + bytes([terminated]), np.float64(call.time(state)).tobytes()
-    return {"step": step, "truncated": bytes([call.truncated(state)]), "time": time}
+    numbers = {name: np.float64(value).tobytes() for name, value in call.clocks(state).items()}
+    step = np.float64(reward).tobytes() + bytes([terminated])
+    return {"step": step, "truncated": bytes([call.truncated(state)]), **numbers}
 
 
 def replay(call: Calls, states: np.ndarray, rng: np.random.Generator, steps: Sequence[PlayedStep]) -> str:

@@ -1,0 +1,23 @@
+"""The control variate, arrivals in excess of their rate, by hand."""
+
+import pytest
+from helpers.process_desk import HOURLY, desk
+
+from longstride.process.simulator import ProcessSimulator
+from longstride.seeding import stream
+from longstride.simulators.simulator import compile_functions, new_state
+
+
+def variate_at(simulator: ProcessSimulator, time: float, arrived: int) -> float:
+    functions, states, p = compile_functions(simulator), new_state(simulator), simulator.parameters
+    functions.reset(states[0], p, stream(0, "simulator"))
+    states[0].time, states[0].arrived = time, arrived
+    return functions.control_variate(states[0], p)
+
+
+def test_by_hand():
+    weekly = desk(process="weekly", rates=HOURLY * 5 + [0.0] * 48)
+    assert variate_at(weekly, 10.5, 8) == pytest.approx(8 - 1.5 * 4)
+    assert variate_at(weekly, 24.0 * 7 + 13.25, 100) == pytest.approx(100 - 5 * 17 - 12 - 1.25)
+    assert variate_at(desk(process="poisson", rate=0.5), 30.0, 18) == 3.0
+    assert variate_at(desk(process="replay", times=[0.0, 0.5]), 30.0, 2) == 0.0
