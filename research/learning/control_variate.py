@@ -1,8 +1,8 @@
 """What the process simulator's control variate is worth: trained with it and without it.
 
-Both variants are the same training run, one with the hook removed, several seeds each. Its policy is then played
-greedily and by sampling on evaluation episodes that all runs share. Results are appended to DIRECTORY/results.jsonl, so
-an interrupted benchmark continues where it stopped.
+Both variants are the same training run, one with the hook removed, several seeds each. The policy that the run chooses
+is then played as the run chose (its likeliest actions or draws), greedily and by sampling, on evaluation episodes that
+all runs share. Results are appended to DIRECTORY/results.jsonl, so that an interrupted run of this script goes on.
 
 Usage: python research/learning/control_variate.py [--scenarios loan_desk complete] [--seeds 5] [--iterations 7]
        python research/learning/control_variate.py --check    (do the variants differ, is "with" the ordinary run?)
@@ -26,6 +26,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+import longstride
 from benchmarks.same_bits import parameters_sha256
 from longstride.learning.algorithms.interface import RolloutBatch
 from longstride.process.load import bundled_scenarios
@@ -33,14 +34,13 @@ from longstride.process.simulator import ProcessSimulator
 from longstride.rollout.trajectory import Trajectory
 from longstride.settings import load_settings
 from longstride.training.assembly.run import Run, build_run
-from longstride.training.evaluation.compiled import CompiledPlayer
 from longstride.training.evaluation.statistics import Paired, paired_difference
 
 ROOT = Path(__file__).resolve().parents[2]
 
 VARIANTS = ("with", "without")
 
-MEASURES = {"greedy": "greedy", "sampled": "sampled", "curve": "while training"}
+MEASURES = {"used": "as chosen", "greedy": "greedy", "sampled": "sampled", "curve": "while training, last ten"}
 """Key of a result -> heading; the first decides, the others stand beside it."""
 
 METRIC = "mean_cycle_time"
@@ -103,11 +103,12 @@ def train_and_evaluate(scenario: str, variant: str, seed: int, options: argparse
         run.train(Console(quiet=True), lambda: False)
         curve = [line["metrics"][METRIC] for line in metrics_of(run.directory)]
         parameters = parameters_sha256(last_checkpoint(run.directory))
-        greedy, sampled = (mean_of_episodes(run, options.evaluation_episodes, greedy=g) for g in (True, False))
-    later = float(np.mean(curve[1:]))  # before the first update all variants play the same
+        measures = means_of_episodes(run.directory, options.evaluation_episodes)
     seconds = time.process_time() - begin
-    result = {"greedy": greedy, "sampled": sampled, "curve": later, "iterations_metric": curve}
-    print(f"{Path(scenario).stem}, {variant}, seed {seed}: greedy {greedy:.2f}, {seconds:.0f} CPU seconds", flush=True)
+    result = {**measures, "curve": float(np.mean(curve[1:][-10:])), "iterations_metric": curve}
+    print(
+        f"{Path(scenario).stem}, {variant}, seed {seed}: {measures['used']:.2f}, {seconds:.0f} CPU seconds", flush=True
+    )
     return {**result, "cpu_seconds": seconds, "parameters": parameters}
 
 
@@ -123,12 +124,15 @@ def build(scenario: str, seed: int, directory: Path, **settings: str) -> Run:
     return build_run(settings, resume=False, say=lambda text: None)
 
 
-def mean_of_episodes(run: Run, episodes: int, greedy: bool) -> float:
-    """Return the mean of the metric over evaluation episodes, which are the same for all runs."""
-    player = CompiledPlayer(run.trainer.simulator, run.trainer.model.spec, threads=1)
-    name = "trained" if greedy else "trained_sampled"
-    records, _ = player.play(name, run.trainer.actor_params(), episodes, seed=0)
-    return float(np.mean([record[METRIC] for record in records]))
+def means_of_episodes(directory: Path, episodes: int) -> dict[str, float]:
+    """Return the means of the metric over evaluation episodes, which are the same for all runs."""
+    rows = longstride.evaluate(directory, episodes=episodes, policies=[], quiet=True).rows
+    greedy, sampled = (rows[name]["metrics"][METRIC]["mean"] for name in ("trained", "trained_sampled"))
+    return {
+        "used": sampled if longstride.load_policy(directory).draws else greedy,
+        "greedy": greedy,
+        "sampled": sampled,
+    }
 
 
 def check(name: str, scenario: str) -> bool:

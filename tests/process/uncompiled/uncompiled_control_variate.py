@@ -1,5 +1,7 @@
 """The control variate, arrivals in excess of their rate, by hand."""
 
+import math
+
 import pytest
 from helpers.process_desk import HOURLY, desk
 
@@ -8,10 +10,10 @@ from longstride.seeding import stream
 from longstride.simulators.simulator import compile_functions, new_state
 
 
-def variate_at(simulator: ProcessSimulator, time: float, arrived: int) -> float:
+def variate_at(simulator: ProcessSimulator, time: float, arrived: int, next_arrival: float = 0.0) -> float:
     functions, states, p = compile_functions(simulator), new_state(simulator), simulator.parameters
     functions.reset(states[0], p, stream(0, "simulator"))
-    states[0].time, states[0].arrived = time, arrived
+    states[0].time, states[0].arrived, states[0].next_arrival = time, arrived, next_arrival
     return functions.control_variate(states[0], p)
 
 
@@ -20,4 +22,7 @@ def test_by_hand():
     assert variate_at(weekly, 10.5, 8) == pytest.approx(8 - 1.5 * 4)
     assert variate_at(weekly, 24.0 * 7 + 13.25, 100) == pytest.approx(100 - 5 * 17 - 12 - 1.25)
     assert variate_at(desk(process="poisson", rate=0.5), 30.0, 18) == 3.0
+    gaps = desk(process="weekly", rates=HOURLY * 5 + [0.0] * 48, gaps=[0.5, 1.5])
+    assert variate_at(gaps, 10.5, 8, next_arrival=11.0) == pytest.approx(9 - 2 * 4), "the current gap counts as a whole"
+    assert variate_at(gaps, 10.5, 8, next_arrival=math.inf) == pytest.approx(8 - 1.5 * 4)
     assert variate_at(desk(process="replay", times=[0.0, 0.5]), 30.0, 2) == 0.0
