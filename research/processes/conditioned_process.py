@@ -31,6 +31,7 @@ WEIGHT_STREAM = 2**40
 
 _mask, _step, _observe = (compiled(getattr(ProcessSimulator, n)) for n in ("action_mask", "step", "observe"))
 _features, _truncated = (compiled(getattr(ProcessSimulator, n)) for n in ("action_features", "truncated"))
+_control_variate = compiled(ProcessSimulator.control_variate)
 
 
 class Parameters(NamedTuple):
@@ -142,6 +143,11 @@ class Conditioned(Simulator):
     def time(state: Any, p: Parameters) -> float:
         """Return the simulated time."""
         return state.time  # type: ignore[no-any-return]
+
+    @staticmethod
+    def control_variate(state: Any, p: Parameters) -> float:
+        """Return arrivals in excess of those expected, which no weight changes."""
+        return _control_variate(state, p.each[0])  # type: ignore[no-any-return]
 
     @staticmethod
     def episode_metrics(state: Any, p: Parameters, metrics: Any) -> None:

@@ -1,6 +1,8 @@
 """Fewer arrivals in the arrays of a simulator against the scenario that they stand for: the same episodes."""
 
+import numpy as np
 import pytest
+from helpers.process_desk import HOURLY, desk
 from oracles.process_play import FIFO, play, scenario, service
 
 from longstride.process.changes.apply import apply_changes
@@ -45,3 +47,12 @@ def test_fewer_arrivals_are_those_of_the_scenario(made):
     assert cycle_times(_with_arrivals(whole, 0.7)) == cycle_times(fewer)
     assert cycle_times(whole) != cycle_times(fewer)
     assert whole.parameters.tobytes() == before  # nothing is changed in place
+
+
+def test_fewer_weekly_arrivals_have_the_parameters_of_the_scenario():
+    whole = desk(process="weekly", rates=HOURLY * 7)
+    fewer = ProcessSimulator(apply_changes(whole.scenario, "arrivals -30%").scenario).parameters
+    found = _with_arrivals(whole, 0.7).parameters
+    for name in ("arrival_rates", "arrivals_expected"):
+        assert np.allclose(found[name], fewer[name], rtol=1e-12)
+    assert found["arrivals_expected"][..., -1] == pytest.approx(0.7 * 17 * 7)

@@ -49,8 +49,8 @@ class Simulator:
     * ``truncated(state, parameters) -> bool`` (optional) cuts the episode where the process itself does not end. The
       value of the last state is bootstrapped. ``max_steps`` truncates as well.
     * ``control_variate(state, parameters) -> float`` (optional): a running sum with expected increments of 0 under
-      every policy (a martingale), for example arrivals so far minus those expected by now. Each update estimates the
-      effect of one unit and takes it out of what it learns from, which has less noise then.
+      every policy (a martingale), for example arrivals so far minus those expected by now. Each update of PPO estimates
+      the effect of one unit and takes it out of what it learns from, which has less noise then.
     * ``time(state, parameters) -> float`` (optional): simulated time, for a discount per unit of time.
 
     Ordinary Python, called once an episode and not compiled:
