@@ -239,7 +239,7 @@ def test_too_little_memory_is_found_before_anything_is_allocated(tmp_path, monke
     said = "480.0 MB of memory (1 instance of 10,000,000 steps) and the update "
     assert error.startswith(f"error: The trajectories of an iteration need {said}")
     said = (
-        " in addition, but 439.0 MB are free; lower NUM_ENVS, set or lower ROLLOUT_STEPS, or free memory. "
+        " in addition, but 479.0 MB are free; lower NUM_ENVS, set or lower ROLLOUT_STEPS, or free memory. "
         "It fits with --num-envs 1 --rollout-steps 2097152.\n"
     )
     assert error.endswith(said)
