@@ -4,7 +4,7 @@ Both variants are the same training run, one with the hook removed, several seed
 is then played as the run chose (its likeliest actions or draws), greedily and by sampling, on evaluation episodes that
 all runs share. Results are appended to DIRECTORY/results.jsonl, so that an interrupted run of this script goes on.
 
-Usage: python research/learning/control_variate.py [--scenarios loan_desk complete] [--seeds 5] [--iterations 7]
+Usage: python research/learning/control_variate.py [--scenarios loan_desk complete] [--seeds 5] [--iterations 50]
        python research/learning/control_variate.py --check    (do the variants differ, is "with" the ordinary run?)
 """
 
@@ -77,7 +77,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--scenarios", nargs="+", default=["loan_desk", "complete"], help="bundled, or of the folder")
     parser.add_argument("--scenarios-folder", type=Path, default=Path("scenarios"))
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--iterations", type=int, default=7)
+    parser.add_argument("--iterations", type=int, default=50)
     parser.add_argument("--evaluation-episodes", type=int, default=30)
     parser.add_argument("--directory", type=Path, default=Path("runs/benchmark_control_variate"))
     parser.add_argument("--check", action="store_true", help="short runs that compare the variants' trajectories")

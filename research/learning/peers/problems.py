@@ -149,7 +149,7 @@ def longstride_settings(settings: Settings, budget: int) -> dict[str, Any]:
     """Translate settings into Longstride's names.
 
     The value loss counts half of the squared error there, so its weight is twice the zoo's; both networks learn at one
-    rate, with the usual epsilon of Adam. The entropy has no target, as the zoo's has none. For one setting the zoo has no
+    rate, with the usual epsilon of Adam. As in the zoo, the entropy has no target. For one setting the zoo has no
     name, the lambda of the critic's targets.
     """
     learning_rate, falls = rate(settings["learning_rate"])
