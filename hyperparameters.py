@@ -284,7 +284,7 @@ CLIP_RANGE_SCHEDULE = "constant"
 NUM_EPOCHS = 3
 
 # Weight of the entropy bonus at the start; with real-valued actions 0, unless you set another value. Float 0 .. 1.
-# Higher: explores longer.
+# Higher: explores longer. 0, also at the end: no bonus, and no ENTROPY_TARGET unless you set one.
 ENTROPY_COEFFICIENT = 0.03
 
 # Schedule of the entropy bonus. "linear" moves its weight to ENTROPY_COEFFICIENT_FINAL, "constant" keeps it.

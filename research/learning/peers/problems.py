@@ -149,8 +149,8 @@ def longstride_settings(settings: Settings, budget: int) -> dict[str, Any]:
     """Translate settings into Longstride's names.
 
     The value loss counts half of the squared error there, so its weight is twice the zoo's; both networks learn at one
-    rate, with the usual epsilon of Adam. As in the zoo, the entropy has no target. For one setting the zoo has no
-    name, the lambda of the critic's targets.
+    rate, with the usual epsilon of Adam. Where the zoo has no entropy bonus, there is no target of the entropy either.
+    For one setting the zoo has no name, the lambda of the critic's targets.
     """
     learning_rate, falls = rate(settings["learning_rate"])
     clip_range, clip_falls = rate(settings["clip_range"])
@@ -177,7 +177,6 @@ def longstride_settings(settings: Settings, budget: int) -> dict[str, Any]:
         "num_epochs": settings["n_epochs"],
         "target_kl": 0.0,
         "entropy_coefficient": settings["ent_coef"],
-        "entropy_target": 0.0,
         "entropy_schedule": "constant",
         "value_coefficient": 2.0 * settings["vf_coef"],
         "max_grad_norm": settings["max_grad_norm"],

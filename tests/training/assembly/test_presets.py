@@ -30,6 +30,7 @@ from longstride.training.assembly.presets import (
     with_network_for_many,
     with_preset,
     with_real_defaults,
+    without_bonus,
 )
 from longstride.training.run_directory.metrics_log import read_metrics
 from longstride.training.time_budget import NO_LIMIT
@@ -182,6 +183,23 @@ def test_real_valued_actions_have_no_bonus_unless_somebody_chose_one():
     others = [(settings, real) for settings in (chosen, asked, older, final)]
     for settings, simulator in (*others, (Settings(Config()), Bandit())):
         assert with_real_defaults(settings, simulator) == settings
+
+
+def test_a_user_who_wants_no_entropy_bonus_gets_no_target_unless_they_chose_one():
+    file, flag = {"entropy_coefficient": "file"}, {"entropy_coefficient": "flag"}
+    for sources in (file, flag):
+        found = without_bonus(Settings(Config(entropy_coefficient=0.0), sources | {"entropy_target": "file"}))
+        assert (found.config.entropy_target, found.sources["entropy_target"]) == (0.0, "bonus")
+        assert with_defaults(Settings(Config(entropy_coefficient=0.0), sources), Bandit()).config.entropy_target == 0.0
+    for values, sources in (
+        ({}, {}),
+        ({"entropy_coefficient": 0.0, "entropy_coefficient_final": 0.01}, flag),
+        ({"entropy_coefficient": 0.0, "entropy_target": 0.2}, flag | {"entropy_target": "file"}),
+        ({"entropy_coefficient": 0.0}, flag | {"entropy_target": "flag"}),
+    ):
+        assert without_bonus(Settings(Config(**values), sources)) == Settings(Config(**values), sources)
+    older = Settings(Config(entropy_coefficient=0.0), flag, is_resumed=True)
+    assert without_bonus(older) == older
 
 
 def test_a_policy_with_a_rule_plays_whole_episodes_of_about_62000_steps():

@@ -17,6 +17,7 @@ _ORIGIN = {
     "prior": "policies that start from a rule",
     "simulation": "short simulation before the first iteration",
     "actions": "real-valued actions",
+    "bonus": "no entropy bonus",
     "time_budget": "time budget",
     "run": "default, as an earlier version had no such setting",
     "default": "default",

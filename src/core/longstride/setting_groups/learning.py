@@ -79,7 +79,7 @@ class Learning(BaseModel):
 
     entropy_coefficient: float = Field(default=0.03, ge=0, le=1)
     """Weight of the entropy bonus at the start; with real-valued actions 0, unless you set another value. Float 0 .. 1.
-    Higher: explores longer."""
+    Higher: explores longer. 0, also at the end: no bonus, and no ENTROPY_TARGET unless you set one."""
 
     entropy_schedule: Literal["linear", "constant"] = "linear"
     """Schedule of the entropy bonus. "linear" moves its weight to ENTROPY_COEFFICIENT_FINAL, "constant" keeps it."""

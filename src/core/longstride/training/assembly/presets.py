@@ -67,11 +67,21 @@ MANY_ACTIONS = 1_000
 
 
 def with_defaults(settings: Settings, simulator: Simulator) -> Settings:
-    """Take the sizes of a preset, a network for many actions, the defaults for real-valued actions, then for rules."""
+    """Take the sizes of a preset, a network for many actions, defaults without a bonus, for real actions, for rules."""
     settings = _with_sizes(settings)
     settings = with_network_for_many(settings, simulator)
+    settings = without_bonus(settings)
     settings = with_real_defaults(settings, simulator)
     return apply_prior_defaults(settings, simulator)
+
+
+def without_bonus(settings: Settings) -> Settings:
+    """Take no target for the entropy where a user wants no bonus, unless they chose a target or a run goes on."""
+    config = settings.config
+    has_bonus = config.entropy_coefficient > 0.0 or config.entropy_coefficient_final > 0.0
+    if has_bonus or settings.is_chosen("entropy_target") or settings.is_resumed:
+        return settings
+    return settings.changed({"entropy_target": 0.0}, "bonus")
 
 
 def with_real_defaults(settings: Settings, simulator: Simulator) -> Settings:

@@ -25,6 +25,7 @@ _ORIGINS = {
     "preset": "preset",
     "prior": "the policy's rule",
     "actions": "real-valued actions",
+    "bonus": "no entropy bonus",
     "time_budget": "time budget",
 }
 """Sources of a value that no flag named, in words."""
