@@ -269,7 +269,8 @@ DISCOUNT_PER = "time"
 # Lambda of generalised advantage estimation, per step. Float 0 .. 1. Higher: less bias from the critic, more variance.
 GAE_LAMBDA = 0.8
 
-# Lambda of the critic's targets, per DISCOUNT_PER. Float 0 .. 1. Higher: the critic corrects its errors faster, with
+# Lambda of the critic's targets, per DISCOUNT_PER; where only the critic learns from OUTCOME_DRAWS, as in loaded
+# queues, its distance to 1 is a fifth of this one's. Float 0 .. 1. Higher: the critic corrects its errors faster, with
 # noisier targets.
 VALUE_LAMBDA = 0.95
 
@@ -304,9 +305,10 @@ ENTROPY_TARGET = 0.5
 # Metrics count the other instances.
 EXPLORING_STARTS = 0.25
 
-# How often each step is repeated from a copy of its state, with other random numbers: updates learn from means over
-# these outcomes. Integer 0 .. 64; 0 for never. Only if rollouts grow and are collected on the CPU, by a policy without
-# memory, and if states take at most 16 KiB and outcomes differ. More: less noise, more simulation.
+# How often each step is repeated from a copy of its state, with other random numbers: updates, or only their critic,
+# learn from means over these outcomes. Integer 0 .. 64; 0 for never. Only if rollouts grow and are collected on the
+# CPU, by a policy without memory, and if states take at most 16 KiB and outcomes differ. More: less noise, more
+# simulation.
 OUTCOME_DRAWS = 16
 
 # Weight of the value loss. Float > 0, <= 10. Actor and critic share no parameters, so it only scales the critic's

@@ -94,28 +94,42 @@ def test_the_horizon_waits_for_episodes_that_are_still_short(tmp_path):
     assert found == pytest.approx([2.0 * 100.0**share for share in shares])
 
 
-@pytest.mark.parametrize(("long_lived", "begins"), [(0.5, "never"), (4.0, "late"), (100.0, "soon")])
-def test_outcomes_count_where_values_hold_together_for_a_part_of_the_present_horizon(tmp_path, long_lived, begins):
-    """The horizon grows from 2 to 20 decisions, and values of this simulator hold together for 20 to 100."""
-    learned_from = []
+@pytest.mark.parametrize(("long_lived", "both"), [(0.5, "never"), (4.0, "late"), (100.0, "soon")])
+def test_outcomes_count_where_values_hold_together_for_a_part_of_the_horizon(tmp_path, long_lived, both):
+    """The horizon grows from 2 to 20 decisions, and values of this simulator hold together for 20 to 100.
+
+    They count for all where that is a part of the present horizon. Where it is more than that part of the whole one,
+    the critic's targets look farther, and outcomes are for it alone during the first half of the run.
+    """
+    learned_from, batches, whole = [], [], rewards.RolloutBatch
 
     def noting(drawn, discount):
         learned_from.append(drawn is not None)
         return next_outcomes(drawn, discount)
 
+    def batch(trajectories, discounts, value_lambdas, outcomes, for_critic):
+        elapsed = {round(float(np.log(each[0])), 9) for each in value_lambdas}
+        batches.append((for_critic, elapsed))
+        return whole(trajectories, discounts, value_lambdas, outcomes=outcomes, for_critic=for_critic)
+
     with pytest.MonkeyPatch.context() as patch:
         no_display(patch)
         patch.setattr(rewards, "next_outcomes", noting)
+        patch.setattr(rewards, "RolloutBatch", batch)
         patch.setattr(rewards, "_LONG_LIVED", long_lived)
         assert train(new_run(tmp_path, **LONG)) is True
-    found, _ = horizons(tmp_path)
+    found, shares = horizons(tmp_path)
     instances = len(learned_from) // len(found)
     memory = np.array([record.get("value_memory", 0.0) for record in read_metrics(tmp_path)])
-    counted = (memory > 0.0) & (memory <= long_lived * np.array(found))
-    expected = np.append(False, counted[:-1])  # what an update has seen decides on the next rollout
-    assert np.array_equal(learned_from, np.repeat(expected, instances))
-    share = sum(expected) / len(expected)
-    assert begins == ("never" if share == 0.0 else "late" if share < 0.7 else "soon")
+    for_all, last = (memory > 0.0) & (memory <= long_lived * np.array(found)), memory > long_lived * 20.0
+    for_all, last = (np.append(False, each[:-1]) for each in (for_all, last))
+    assert np.array_equal(learned_from, np.repeat(for_all | last, instances))
+    for_critic = last & (np.array(shares) < 0.5)
+    assert [each for each, _ in batches] == for_critic.tolist()
+    assert [lambdas for _, lambdas in batches] == [{round(math.log(0.99 if each else 0.95), 9)} for each in last]
+    share = sum(for_all) / len(for_all)
+    assert both == ("never" if share == 0.0 else "late" if share < 0.7 else "soon")
+    assert last.any() == (last & ~for_critic).any() == for_critic.any() == (both == "never")
 
 
 def test_a_policy_with_memory_waits_for_half_of_the_run(tmp_path):

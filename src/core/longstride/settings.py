@@ -20,8 +20,8 @@ class Settings:
     Attributes:
         config: values.
         sources: name -> ``"default"``, ``"file"`` or ``"flag"``; ``"preset"``, ``"prior"``, ``"actions"``,
-            ``"bonus"``, ``"time_budget"`` or ``"simulation"`` where it follows from others; ``"run"`` where it is a run's and its
-            origin is not known; ``"changed"`` in settings that are only tried out.
+            ``"bonus"``, ``"time_budget"`` or ``"simulation"`` where it follows from others; ``"run"`` where it is a
+            run's and its origin is not known; ``"changed"`` in settings that are only tried out.
         notes: sentences that nobody has read yet.
         is_complete: whether what follows from other settings is in the values already, as in those of a finished run.
         is_resumed: whether they are those of a run that goes on, which keeps what was the default when it began.

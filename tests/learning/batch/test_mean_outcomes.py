@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.toy_runs import discounts_of, rollout_batch, toy_episodes, toy_model, toy_stepper
 from oracles.slow_update import slow_gae
 
 from longstride.learning.advantages import gae
@@ -14,6 +15,10 @@ from longstride.learning.batch.mean_outcomes import (
     with_mean_rewards,
     with_mean_values,
 )
+from longstride.learning.batch.prepare import prepare_batch
+from longstride.learning.batch.upload import upload_rollout
+from longstride.learning.device_transfer import DeviceBuffers
+from longstride.learning.steps.torch_step import TorchStepper
 from longstride.policies.families.mlp.family import MLP
 from longstride.policies.spec import PolicySpec
 from longstride.rollout.outcomes.drawn import Drawn
@@ -70,6 +75,30 @@ def test_advantages_are_those_of_mean_temporal_differences():
     nothing = np.zeros(STEPS)
     slow = slow_gae(targets, own[0], nothing, discounts[0], np.ones(STEPS, bool), ended, 0.8)
     assert np.allclose(found, slow, atol=1e-4)
+
+
+def test_outcomes_for_the_critic_alone_change_its_targets_and_no_advantage():
+    model = toy_model("shop")
+    episodes = toy_episodes("shop", model, 2)
+    plain = rollout_batch([e.trajectory for e in episodes], discounts_of(episodes))
+    rng, outcomes = np.random.default_rng(4), []
+    for t in plain.trajectories:
+        seen = np.repeat(t.observations[1:, None], DRAWS, axis=1)
+        drawn = (seen + rng.normal(size=seen.shape)).astype(np.float32)
+        outcomes.append(NextOutcomes(drawn, np.full((t.steps, DRAWS), 0.97)))
+
+    def samples_of(rollout):
+        stepper = toy_stepper(toy_model("shop"), TorchStepper)
+        buffers = DeviceBuffers(stepper.device)
+        found = prepare_batch(stepper, rollout, upload_rollout(stepper, rollout, buffers), buffers).samples
+        return found.advantages.clone().numpy(), found.returns.clone().numpy()
+
+    without, both = samples_of(plain), samples_of(plain._replace(outcomes=outcomes))
+    critic = samples_of(plain._replace(outcomes=outcomes, for_critic=True))
+    assert np.array_equal(critic[0], without[0])
+    assert np.array_equal(critic[1], both[1])
+    assert not np.allclose(both[0], without[0])
+    assert not np.allclose(both[1], without[1])
 
 
 def test_without_outcomes_nothing_changes():

@@ -64,7 +64,8 @@ class Learning(BaseModel):
     variance."""
 
     value_lambda: float = Field(default=0.95, ge=0, le=1)
-    """Lambda of the critic's targets, per DISCOUNT_PER. Float 0 .. 1. Higher: the critic corrects its errors faster,
+    """Lambda of the critic's targets, per DISCOUNT_PER; where only the critic learns from OUTCOME_DRAWS, as in loaded
+    queues, its distance to 1 is a fifth of this one's. Float 0 .. 1. Higher: the critic corrects its errors faster,
     with noisier targets."""
 
     ppo_clip_param: float = Field(default=0.2, gt=0, le=1)
@@ -99,9 +100,10 @@ class Learning(BaseModel):
     Metrics count the other instances."""
 
     outcome_draws: int = Field(default=16, ge=0, le=64)
-    """How often each step is repeated from a copy of its state, with other random numbers: updates learn from means
-    over these outcomes. Integer 0 .. 64; 0 for never. Only if rollouts grow and are collected on the CPU, by a policy
-    without memory, and if states take at most 16 KiB and outcomes differ. More: less noise, more simulation."""
+    """How often each step is repeated from a copy of its state, with other random numbers: updates, or only their
+    critic, learn from means over these outcomes. Integer 0 .. 64; 0 for never. Only if rollouts grow and are collected
+    on the CPU, by a policy without memory, and if states take at most 16 KiB and outcomes differ. More: less noise,
+    more simulation."""
 
     value_coefficient: float = Field(default=0.5, gt=0, le=10)
     """Weight of the value loss. Float > 0, <= 10. Actor and critic share no parameters, so it only scales the critic's

@@ -11,7 +11,7 @@ from longstride.learning.algorithms.interface import RolloutBatch
 from longstride.learning.batch.mean_outcomes import next_outcomes, with_mean_rewards
 from longstride.learning.batch.rare_rewards import RareRewards
 from longstride.learning.batch.value_memory import ValueMemory
-from longstride.learning.distributed.ranks import Ranks, flattened
+from longstride.learning.distributed.ranks import Ranks, any_of, flattened
 from longstride.learning.distributed.shares import Share
 from longstride.learning.normalization import RewardScale, rescale_values
 from longstride.policies.networks import ActorCritic
@@ -31,6 +31,10 @@ hold together for so long, and the share after which it is whole in any case."""
 
 _LONG_LIVED = 0.5
 """Share of the horizon above which values hold together for long."""
+
+_CRITIC_ALONE, _FARTHER = 0.5, 5.0
+"""Where values hold together for long: the share of the run until which outcomes are for the critic alone, and how
+much farther its targets look for rewards."""
 
 
 class RewardPipeline:
@@ -79,13 +83,15 @@ class RewardPipeline:
             SimulatorError: a reward, or the time between two, is not finite.
         """
         settings, trajectories = self._settings, collected.trajectories
+        drawn = [each.drawn for each in collected.instances]
+        last = self._values_last and any_of(any(each is not None for each in drawn), self._ranks.sums)
+        value_lambda = 1.0 - (1.0 - settings.value_lambda) / (_FARTHER if last else 1.0)
         grows = self._grows and not collected.whole.terminated
         natural = [each.trajectory for each in collected.instances if each.is_natural]
         self.discount = self._grown(natural, share_done, reach) if grows else self.gamma
-        drawn = [each.drawn for each in collected.instances]
         discounts, value_lambdas = (
             [step_discounts(per, t.elapsed, self.interval, settings.discount_per) for t in trajectories]
-            for per in (self.discount, settings.value_lambda)
+            for per in (self.discount, value_lambda)
         )
         require_finite(self._simulator, iteration, trajectories, discounts, self._share.first)
         if self._means_of_rare:
@@ -98,7 +104,8 @@ class RewardPipeline:
         with naming_the_hook(self._simulator, "learn"):
             self._learned = self._simulator.hooks.learn(self._simulator, records)
         outcomes = [next_outcomes(each, self._discounts) for each in drawn]
-        return RolloutBatch(scaled, discounts, value_lambdas, outcomes=outcomes)
+        for_critic = last and share_done < _CRITIC_ALONE
+        return RolloutBatch(scaled, discounts, value_lambdas, outcomes=outcomes, for_critic=for_critic)
 
     def _discounts(self, elapsed: np.ndarray) -> np.ndarray:
         """Return the discounts of an update for elapsed times, float64 of the same shape."""
@@ -115,7 +122,7 @@ class RewardPipeline:
     def outcomes_count(self) -> bool:
         """Whether the next update learns from means over further outcomes of each step.
 
-        Not while values hold together for longer than half of what the horizon is now, and in loaded queues never:
+        Not while values hold together for longer than half of what the horizon is now, but not of the whole one:
         policies with less noise commit themselves sooner to what is best for a horizon that is too short.
         """
         if self.discount == 0.0:  # before the first update
@@ -123,7 +130,16 @@ class RewardPipeline:
         is_whole = self.discount >= self.gamma
         horizon = self._settings.horizon * (1.0 if is_whole else log(self.gamma) / log(self.discount))
         is_known = self._memory.steps > 0.0 or is_whole
-        return is_known and self._memory.steps <= _LONG_LIVED * horizon
+        return is_known and (self._memory.steps <= _LONG_LIVED * horizon or self._values_last)
+
+    @property
+    def _values_last(self) -> bool:
+        """Whether values hold together for longer than half of the whole horizon, as in loaded queues.
+
+        The critic is slow to see so far, and then learns from means over outcomes, and from farther ahead. Until it
+        can, the policy keeps its noise, so that it does not commit itself to the critic's errors.
+        """
+        return self._memory.steps > _LONG_LIVED * self._settings.horizon
 
     @property
     def _means_of_rare(self) -> bool:

@@ -28,7 +28,8 @@ class RolloutBatch(NamedTuple):
     to be improved. They cost a forward pass. With ROLLOUT_LAG they differ from those of the policy that collected it.
 
     ``outcomes`` are further ones of the steps of each trajectory, if any were drawn. Rewards are then means over all
-    outcomes of a step. Those that :meth:`Algorithm.targets` is given make up for the mean of the next values, too.
+    outcomes of a step. Those that :meth:`Algorithm.targets` is given make up for the mean of the next values, too, for
+    advantages only unless outcomes are ``for_critic`` alone.
     """
 
     trajectories: Sequence[Trajectory]
@@ -37,6 +38,7 @@ class RolloutBatch(NamedTuple):
     total: Total | None = None
     present_log_probs: Callable[[], Sequence[np.ndarray]] = tuple
     outcomes: Sequence[NextOutcomes | None] = ()
+    for_critic: bool = False
 
     def split(self, numbers: np.ndarray) -> list[np.ndarray]:
         """Return [T_i] of each trajectory, for [N] numbers of all steps."""

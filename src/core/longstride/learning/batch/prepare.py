@@ -66,6 +66,8 @@ def prepare_batch(
     value = partial(_value, stepper, buffers, scale)
     means = with_mean_values(rollout.trajectories, after, rollout.discounts, rollout.outcomes, value)
     targets = stepper.algorithm.targets(rollout._replace(trajectories=means), own, after)
+    if rollout.for_critic:
+        targets = targets._replace(advantages=stepper.algorithm.targets(rollout, own, after).advantages)
     targets, explained_variance, scale = _explained(stepper, targets, values, scale, total)
     upload = partial(_with_targets, samples, targets, values, scale, buffers)
     complete = stepper.memory.run("upload", rollout.steps, upload)
