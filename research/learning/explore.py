@@ -63,14 +63,19 @@ def parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, dict[str
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     parser.add_argument("--bounds", action="store_true", help="train nothing; optimum, rules and random choice only")
     options, others = parser.parse_known_args(arguments)
-    flags = Parser(add_help=False, allow_abbrev=False)
-    add_flags(flags)
+    return options, settings_among(others, parser)
+
+
+def settings_among(flags: Sequence[str], parser: argparse.ArgumentParser) -> dict[str, Any]:
+    """Return the settings of a run that flags name, or exit where they are none."""
+    known = Parser(add_help=False, allow_abbrev=False)
+    add_flags(known)
     try:
-        settings = vars(flags.parse_known_flags(others))
+        settings = vars(known.parse_known_flags(flags))
         load_settings(None, settings)
     except UserError as error:
         parser.error(str(error))
-    return options, settings
+    return settings
 
 
 def result_of(task: tuple[str, int, argparse.Namespace, dict[str, Any]]) -> dict[str, Any]:

@@ -24,16 +24,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src" / "core"))
 
 import longstride
 from longstride.errors import UserError
-from longstride.setting_flags import Parser, add_flags
 from longstride.settings import load_settings
 from longstride.simulators.loading import load_simulator
 from research.learning import explore, further, optima
 from research.learning.exploration.chain import metric_of, policy_of_network
 from research.learning.long_run import SOLVED, long_run_cost, policy_of
 from research.learning.long_run_models import model_of
-
-UNIT = 50_000
-"""Steps that count as one of `--training-episodes`."""
 
 WAYS = {"greedy": "trained", "drawn": "trained_sampled"}
 MOST = {"n_model": 200}
@@ -71,11 +67,8 @@ def parse(arguments: Sequence[str] | None) -> tuple[list[Task], argparse.Namespa
     parser.add_argument("--directory", type=Path, default=Path("runs/gaps"))
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     options, others = parser.parse_known_args(arguments)
-    flags = Parser(add_help=False, allow_abbrev=False)
-    add_flags(flags)
+    settings = explore.settings_among(others, parser)
     try:
-        settings = vars(flags.parse_known_flags(others))
-        load_settings(None, settings)
         runs = [run for text in options.runs for run in named(text)]
     except UserError as error:
         parser.error(str(error))
@@ -99,7 +92,11 @@ def named(text: str) -> list[tuple[str, int]]:
 def gap_of(task: Task) -> dict[str, Any]:
     """Train, and return what is printed of the run."""
     name = task.problem
-    given = {"seed": str(task.seed), "training_episodes": str(max(1, task.options.steps // UNIT)), **task.settings}
+    given = {
+        "seed": str(task.seed),
+        "training_episodes": str(max(1, task.options.steps // explore.UNIT)),
+        **task.settings,
+    }
     settings, problem = load_settings(None, given).config, None
     if name in optima.PROBLEMS:
         simulator, simulator_options = optima.PROBLEMS[name]

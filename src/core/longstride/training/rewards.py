@@ -85,7 +85,7 @@ class RewardPipeline:
         settings, trajectories = self._settings, collected.trajectories
         drawn = [each.drawn for each in collected.instances]
         last = self._values_last and any_of(any(each is not None for each in drawn), self._ranks.sums)
-        value_lambda = 1.0 - (1.0 - settings.value_lambda) / (_FARTHER if last else 1.0)
+        value_lambda = 1.0 - (1.0 - settings.value_lambda) / _FARTHER if last else settings.value_lambda
         grows = self._grows and not collected.whole.terminated
         natural = [each.trajectory for each in collected.instances if each.is_natural]
         self.discount = self._grown(natural, share_done, reach) if grows else self.gamma
