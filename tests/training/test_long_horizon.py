@@ -7,6 +7,7 @@ import pytest
 from training.test_rollout_growth import GROWING, _large_rollouts_for_short_runs, no_display  # noqa: F401
 from training.test_trainer import assert_same_state, figures, new_run, train
 
+from longstride.learning.batch import target_reach
 from longstride.learning.batch.mean_outcomes import next_outcomes
 from longstride.simulators.simulator import Simulator
 from longstride.simulators.spaces import Discrete
@@ -69,8 +70,9 @@ def test_the_horizon_grows_sooner_where_values_hold_together_and_a_resumed_run_h
     alone = {**LONG, "exploring_starts": 0.0}  # so all episodes have their whole length
     with pytest.MonkeyPatch.context() as patch:
         no_display(patch)
+        patch.setattr(target_reach, "_EXPLAINED", 0.8)
         assert train(new_run(tmp_path / "whole", **alone)) is True
-        assert train(new_run(tmp_path / "parts", **alone), stop_after=2) is False
+        assert train(new_run(tmp_path / "parts", **alone), stop_after=5) is False
         assert train(new_run(tmp_path / "parts", **alone, resume=True)) is True
     memory = [r.get("value_memory", 0.0) for r in read_metrics(tmp_path / "whole")]
     assert 20.0 < memory[-1] < 100.0, "exp(-k / 49.5) of the number is left after k steps"
@@ -99,7 +101,7 @@ def test_outcomes_count_where_values_hold_together_for_a_part_of_the_horizon(tmp
     """The horizon grows from 2 to 20 decisions, and values of this simulator hold together for 20 to 100.
 
     They count for all where that is a part of the present horizon. Where it is more than that part of the whole one,
-    the critic's targets look farther, and outcomes are for it alone during the first half of the run.
+    outcomes are for the critic alone during the first half of the run, and what it explains decides its lambda.
     """
     learned_from, batches, whole = [], [], rewards.RolloutBatch
 
@@ -117,16 +119,25 @@ def test_outcomes_count_where_values_hold_together_for_a_part_of_the_horizon(tmp
         patch.setattr(rewards, "next_outcomes", noting)
         patch.setattr(rewards, "RolloutBatch", batch)
         patch.setattr(rewards, "_LONG_LIVED", long_lived)
+        patch.setattr(target_reach, "_EXPLAINED", 0.8)  # this critic explains 58 to 97 %
         assert train(new_run(tmp_path, **LONG)) is True
     found, shares = horizons(tmp_path)
     instances = len(learned_from) // len(found)
-    memory = np.array([record.get("value_memory", 0.0) for record in read_metrics(tmp_path)])
+    records = read_metrics(tmp_path)
+    memory = np.array([record.get("value_memory", 0.0) for record in records])
     for_all, last = (memory > 0.0) & (memory <= long_lived * np.array(found)), memory > long_lived * 20.0
     for_all, last = (np.append(False, each[:-1]) for each in (for_all, last))
     assert np.array_equal(learned_from, np.repeat(for_all | last, instances))
     for_critic = last & (np.array(shares) < 0.5)
     assert [each for each, _ in batches] == for_critic.tolist()
-    assert [lambdas for _, lambdas in batches] == [{round(math.log(0.99 if each else 0.95), 9)} for each in last]
+    lambdas, factor = [], 1.0
+    for record, now, then in zip(records, last, memory > long_lived * 20.0, strict=True):
+        lambdas.append(1.0 - 0.05 / factor if now else 0.95)
+        if then:
+            factor = min(max(factor * (1.1 if record["explained_variance"] > 0.8 else 1.0 / 1.1), 1.0), 5.0)
+        assert record.get("value_lambda") == (pytest.approx(lambdas[-1]) if then else None)
+    assert [each for _, each in batches] == [{round(math.log(each), 9)} for each in lambdas]
+    assert (lambdas[-1] > 0.97) == (both == "never")
     share = sum(for_all) / len(for_all)
     assert both == ("never" if share == 0.0 else "late" if share < 0.7 else "soon")
     assert last.any() == (last & ~for_critic).any() == for_critic.any() == (both == "never")

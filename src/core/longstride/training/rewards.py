@@ -1,7 +1,7 @@
 """Rewards of a rollout as an update learns from them: discounted, divided by their spread."""
 
+import math
 from collections.abc import Sequence
-from math import log
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from longstride.learning.advantages import discount_of, step_discounts
 from longstride.learning.algorithms.interface import RolloutBatch
 from longstride.learning.batch.mean_outcomes import next_outcomes, with_mean_rewards
 from longstride.learning.batch.rare_rewards import RareRewards
+from longstride.learning.batch.target_reach import TargetReach
 from longstride.learning.batch.value_memory import ValueMemory
 from longstride.learning.distributed.ranks import Ranks, any_of, flattened
 from longstride.learning.distributed.shares import Share
@@ -32,9 +33,8 @@ hold together for so long, and the share after which it is whole in any case."""
 _LONG_LIVED = 0.5
 """Share of the horizon above which values hold together for long."""
 
-_CRITIC_ALONE, _FARTHER = 0.5, 5.0
-"""Where values hold together for long: the share of the run until which outcomes are for the critic alone, and how
-much farther its targets look for rewards."""
+_CRITIC_ALONE = 0.5
+"""Share of the run until which outcomes are for the critic alone where values hold together for long."""
 
 
 class RewardPipeline:
@@ -54,7 +54,8 @@ class RewardPipeline:
         self.gamma = self.discount = settings.gamma
         self._learned: dict[str, float] = {}  # figures of what the simulator's hook changed after the last rollout
         self._grows = settings.grow_horizon and settings.growth is not None and self.gamma == 0.0
-        self._rare, self._memory = RareRewards(), ValueMemory()
+        self._rare, self._memory, self._targets = RareRewards(), ValueMemory(), TargetReach()
+        self._value_lambda = settings.value_lambda  # of the last update
 
     @property
     def is_ready(self) -> bool:
@@ -85,13 +86,14 @@ class RewardPipeline:
         settings, trajectories = self._settings, collected.trajectories
         drawn = [each.drawn for each in collected.instances]
         last = self._values_last and any_of(any(each is not None for each in drawn), self._ranks.sums)
-        value_lambda = 1.0 - (1.0 - settings.value_lambda) / _FARTHER if last else settings.value_lambda
+        chosen = settings.value_lambda
+        self._value_lambda = self._targets.lambda_of(chosen) if last else chosen
         grows = self._grows and not collected.whole.terminated
         natural = [each.trajectory for each in collected.instances if each.is_natural]
         self.discount = self._grown(natural, share_done, reach) if grows else self.gamma
         discounts, value_lambdas = (
             [step_discounts(per, t.elapsed, self.interval, settings.discount_per) for t in trajectories]
-            for per in (self.discount, value_lambda)
+            for per in (self.discount, self._value_lambda)
         )
         require_finite(self._simulator, iteration, trajectories, discounts, self._share.first)
         if self._means_of_rare:
@@ -106,6 +108,11 @@ class RewardPipeline:
         outcomes = [next_outcomes(each, self._discounts) for each in drawn]
         for_critic = last and share_done < _CRITIC_ALONE
         return RolloutBatch(scaled, discounts, value_lambdas, outcomes=outcomes, for_critic=for_critic)
+
+    def see_update(self, explained_variance: float | None) -> None:
+        """Let what the critic explained of the last targets decide how far the next ones look, in loaded queues."""
+        if self._values_last:
+            self._targets.learn(math.nan if explained_variance is None else explained_variance)
 
     def _discounts(self, elapsed: np.ndarray) -> np.ndarray:
         """Return the discounts of an update for elapsed times, float64 of the same shape."""
@@ -128,7 +135,7 @@ class RewardPipeline:
         if self.discount == 0.0:  # before the first update
             return False
         is_whole = self.discount >= self.gamma
-        horizon = self._settings.horizon * (1.0 if is_whole else log(self.gamma) / log(self.discount))
+        horizon = self._settings.horizon * (1.0 if is_whole else math.log(self.gamma) / math.log(self.discount))
         is_known = self._memory.steps > 0.0 or is_whole
         return is_known and (self._memory.steps <= _LONG_LIVED * horizon or self._values_last)
 
@@ -136,8 +143,8 @@ class RewardPipeline:
     def _values_last(self) -> bool:
         """Whether values hold together for longer than half of the whole horizon, as in loaded queues.
 
-        The critic is slow to see so far, and then learns from means over outcomes, and from farther ahead. Until it
-        can, the policy keeps its noise, so that it does not commit itself to the critic's errors.
+        The critic is slow to see so far, and then learns from means over outcomes, and from as far ahead as their noise
+        allows. Until it can, the policy keeps its noise, so that it does not commit itself to the critic's errors.
         """
         return self._memory.steps > _LONG_LIVED * self._settings.horizon
 
@@ -165,6 +172,7 @@ class RewardPipeline:
     def figures(self) -> dict[str, float]:
         """Return what the record of an iteration says of its rewards."""
         memory = {"value_memory": self._memory.steps} if self._memory.steps else {}
+        memory |= {"value_lambda": self._value_lambda} if self._values_last else {}
         return {"gamma": self.discount, **memory, **self._learned}
 
     def arrays(self, carried: np.ndarray) -> dict[str, np.ndarray]:
@@ -176,6 +184,7 @@ class RewardPipeline:
         """Return the JSON values of a checkpoint."""
         weighs = self._simulator.hooks.state(self._simulator)
         own = {"gamma": self.gamma, "interval": self.interval, "discount": self.discount}
+        own |= {"target_reach": self._targets.factor}
         return own | {"value_memory": self._memory.state_dict(), **({"weighs": weighs} if weighs else {})}
 
     def restore(
@@ -187,6 +196,7 @@ class RewardPipeline:
         self._rare.restore(own)
         self._simulator.hooks.restore(self._simulator, metadata.get("weighs", {}))
         self._memory.load_state_dict(metadata.get("value_memory", [0.0, 0.0]))
+        self._targets.factor = metadata.get("target_reach", 1.0)
         self.interval = self.interval or metadata.get("interval", 1.0)
         discounted = "average_reward" not in metadata  # earlier versions could maximise the mean reward
         self.gamma = self._settings.gamma or (metadata.get("gamma", 0.0) if discounted else 0.0)

@@ -211,6 +211,7 @@ class Trainer:
         with report_update_errors(self.updater, self.iteration, self.checkpoints.begun, self.settings):
             batch = self.rewards.batch(collected, self.iteration + 1, share_done, self.collector.reach)
             report = self.updater.update(batch, coefficients, stream(self.settings.seed, "update", self.iteration))
+        self.rewards.see_update(report.explained_variance)
         self.utilization.sampler.phase(None)
         self.budget.leave_out(report.execution_seconds)
         return report._replace(fallbacks=collected.fallbacks + report.fallbacks)
@@ -260,10 +261,9 @@ class Trainer:
         tensors, metadata = self.updater.state_dict()
         part = PartState(self.collector.state_dict(), self.rewards.scale.carried, tensors.get(CRITIC_STATES))
         whole = joined_state(part, self.ranks)
-        arrays = {**self.scales.arrays(), **whole.unfinished.records, **self.rewards.arrays(whole.carried)}
+        arrays, judge_state = self.best_tracker.state_dict()
+        arrays |= {**self.scales.arrays(), **whole.unfinished.records, **self.rewards.arrays(whole.carried)}
         tensors |= {} if whole.critic_states is None else {CRITIC_STATES: whole.critic_states}
-        candidates, judge_state = self.best_tracker.state_dict()
-        arrays |= candidates
         metadata |= {
             **self._facts(self.iteration),
             "rollout": whole.unfinished.metadata,
