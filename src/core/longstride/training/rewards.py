@@ -55,7 +55,7 @@ class RewardPipeline:
         self._learned: dict[str, float] = {}  # figures of what the simulator's hook changed after the last rollout
         self._grows = settings.grow_horizon and settings.growth is not None and self.gamma == 0.0
         self._rare, self._memory, self._targets = RareRewards(), ValueMemory(), TargetReach()
-        self._value_lambda = settings.value_lambda  # of the last update
+        self._value_lambda = 0.0  # of the last update, 0 before it
 
     @property
     def is_ready(self) -> bool:
