@@ -24,6 +24,7 @@ class Summary(NamedTuple):
     """What the record and the other ranks have to know of a part of a rollout."""
 
     steps: int = 0  # steps of all trajectories
+    outcomes: int = 0  # further outcomes of them that were drawn
     rewards: Sequence[float] = ()  # sum of the rewards of each environment instance whose episodes began naturally
     natural_steps: int = 0  # steps of these instances
     finished: Sequence[EpisodeOutcome] = ()  # episodes that ended
@@ -37,6 +38,7 @@ def summary_of(instances: Sequence[InstanceTrajectory], seconds: float, problem:
     natural = [instance.trajectory for instance in instances if instance.is_natural]
     return Summary(
         steps=sum(instance.trajectory.steps for instance in instances),
+        outcomes=sum(instance.drawn.rewards.size for instance in instances if instance.drawn is not None),
         rewards=[float(trajectory.rewards.sum(dtype=np.float64)) for trajectory in natural],
         natural_steps=sum(trajectory.steps for trajectory in natural),
         finished=[outcome for instance in instances for outcome in instance.finished],
@@ -50,6 +52,7 @@ def joined(parts: Sequence[Summary]) -> Summary:
     """Return the summary of the parts of all ranks, which were collected at the same time."""
     return Summary(
         steps=sum(part.steps for part in parts),
+        outcomes=sum(part.outcomes for part in parts),
         rewards=[reward for part in parts for reward in part.rewards],
         natural_steps=sum(part.natural_steps for part in parts),
         finished=[outcome for part in parts for outcome in part.finished],

@@ -85,6 +85,9 @@ class Exploring(Protocol):
     def rare_states(self, count: int) -> np.ndarray:
         """Return at most so many archived states, ``state_dtype``[n], rarely visited ones more often than others."""
 
+    def usual_states(self, count: int) -> np.ndarray:
+        """Return so many archived states, ``state_dtype``[n], each as often as it was visited; none without archive."""
+
     def take_lines(self) -> list[str]:
         """Return sentences for the user."""
 
@@ -134,6 +137,10 @@ class NoExploring:
         """Do nothing."""
 
     def rare_states(self, count: int) -> np.ndarray:
+        """Return no states."""
+        return np.empty(0, self._dtype)
+
+    def usual_states(self, count: int) -> np.ndarray:
         """Return no states."""
         return np.empty(0, self._dtype)
 
@@ -233,6 +240,14 @@ class Exploration:
         drawn = islice(self._archive.draws(stream(self._seed, "rare states", self._rollouts)), 4 * count)
         found = {id(each): each.state for each in drawn} if len(self._archive) else {}
         return np.array(list(found.values())[:count], self._dtype)
+
+    def usual_states(self, count: int) -> np.ndarray:
+        """Return so many archived states, ``state_dtype``[n], with repetitions, in proportion to the visits of cells.
+
+        There are none without an archive. The most visited cells of many are not in it.
+        """
+        drawn = self._archive.draws(stream(self._seed, "usual states", self._rollouts), usual=True)
+        return np.array([each.state for each in islice(drawn, count if len(self._archive) else 0)], self._dtype)
 
     def take_lines(self) -> list[str]:
         """Return a sentence where the policy does not keep up."""

@@ -1,23 +1,23 @@
 """The comparison at the end of a run: which of its policies is the best one, and whether it draws its actions."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from longstride.policies.compiled.forward import align_params
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.simulator import Simulator
 from longstride.text import counted, in_words, scale_of, with_margin
 from longstride.training.choice.candidates import Candidate, Candidates
+from longstride.training.choice.contenders import WAYS, Contenders
 from longstride.training.choice.halving import FEWEST_OF_TWO, FOR_EACH_ARM, Arm, Halved, halve
 from longstride.training.choice.rare_losses import vanishes_with_a_loss
 from longstride.training.choice.rare_states import Excursions, compare_from
+from longstride.training.choice.usual_states import NO_STATES, UsualStates, halve_from
 from longstride.training.evaluation.comparison import Verdict, compare
 from longstride.training.evaluation.evaluate import Evaluation
-from longstride.training.evaluation.periodic import CHOICE, PeriodicEvaluation
+from longstride.training.evaluation.periodic import PeriodicEvaluation
 from longstride.training.evaluation.statistics import mean_and_margin
 from longstride.training.run_directory.acting_file import FROM_RARE_STATES, keep_acting
 from longstride.training.run_directory.directory import RunDirectory
@@ -30,9 +30,6 @@ _LEAST_FOR_MEAN = 2 * FOR_EACH_ARM
 
 _FOR_RARE_STATES = 0.25
 """Share of the steps for episodes from rarely visited states."""
-
-_WAYS = {False: "trained", True: "trained_sampled"}
-"""Names of the ways to play a policy, by whether it draws its actions."""
 
 
 class Choice(NamedTuple):
@@ -47,6 +44,7 @@ class Choice(NamedTuple):
     steps: int  # environment steps of the comparison, without those from rarely visited states
     verdict: Verdict | None  # how its draws compare with its likeliest actions; None if not both were played
     rare: Excursions | None = None  # the same from rarely visited states; None if that decides nothing
+    pieces: int = 0  # pieces of the policy from states of training, which then decided; 0 if none did
 
 
 def choose(
@@ -59,6 +57,7 @@ def choose(
     mean_policy: Candidate | None = None,
     rare_loss: float = 0.0,
     taken: float = 0.0,
+    usual: UsualStates = NO_STATES,
 ) -> Choice | None:
     """Compare the mean of the late policies, the newest one and the best others; None if the budget is too small.
 
@@ -67,7 +66,8 @@ def choose(
     earlier policies if it leads in evaluations. An earlier one is not the best if its gain is there only because its
     episodes have had no rare loss.
 
-    If the likeliest actions of the best one are not shown to be better than draws, rarely visited states decide.
+    Where returns rank episodes as the main metric does, they play on from ``usual`` states, and that decides. If the
+    likeliest actions of the best one are not shown to be better than draws, rarely visited states do.
 
     Args:
         candidates: policies of the run, the newest one last.
@@ -79,36 +79,40 @@ def choose(
         mean_policy: mean of its late policies; None if there is none.
         rare_loss: largest loss of a part of an episode that training met once in a while; 0 if there is none.
         taken: steps that an episode took in the last evaluation, if that is known and more than expected.
+        usual: states of the run in which episodes do not begin.
     """
     newest, steps = candidates.kept[-1], max(evaluation.episode_steps, taken)
-    aside = _FOR_RARE_STATES * budget if len(rare_states) and not spec.has_memory else 0.0
-    aside = aside if budget - aside >= FEWEST_OF_TWO * steps else 0.0
+    aside = _put_aside(budget, steps) if len(rare_states) and not spec.has_memory else 0.0
     means = [mean_policy] if mean_policy is not None and budget - aside >= _LEAST_FOR_MEAN * steps else []
-    contenders = [newest, *means, *(each for each in candidates.in_order() if each is not newest)][:_CONTENDERS]
-    params = [align_params(each.params, spec) for each in contenders]
-    returns = defaultdict[Arm, list[float]](list)
-
-    def play(arm: Arm, episodes: range) -> list[tuple[float | None, int]]:
-        played = evaluation.play(params[arm.candidate], _WAYS[arm.draws], episodes, CHOICE)
-        returns[arm] += [each.record["return"] for each in played]
-        return [(each.record.get(simulator.main_metric), each.steps) for each in played]
-
-    arms = _arms(len(contenders), len(means), _leads(candidates, spec))
+    others = (each for each in candidates.in_order() if each is not newest)
+    contenders = Contenders([newest, *means, *others][:_CONTENDERS], evaluation, simulator, spec)
+    arms, beside = _arms(len(contenders.of), len(means), _leads(candidates, spec)), len(means)
     limits = budget - aside, steps, simulator.main_metric_lower_is_better
-    found = halve(arms, play, *limits, [each.worst for each in contenders], beside=len(means))
+    found = halve(arms, contenders.play, *limits, [each.worst for each in contenders.of], beside)
     if found is None:
         return None
-    best = _best_of(found, arms[0], returns, len(means), rare_loss)
+    apply = contenders.returns_rank_as_the_metric(found)
+    again = halve_from(usual, arms, contenders.play_from, evaluation.cut, beside) if apply else None
+    decided, returns = (found, contenders.returns) if again is None else (again, contenders.returns_from)
+    best = _best_of(decided, arms[0], returns, beside, rare_loss)
+    if best not in found.values:
+        found.values[best] = [value for value, _ in contenders.play(best, range(FOR_EACH_ARM))]
     if not (numbers := [value for value in found.values[best] if value is not None]):
         return None
-    verdict = _draws_against_likeliest(found.values, best.candidate, simulator)
+    verdict = _draws_against_likeliest(decided, best.candidate, simulator, "" if again is None else "return")
     rare, is_open = None, not best.draws and (verdict is None or verdict.word == "no difference shown")
     if aside and is_open:
-        rare = compare_from(rare_states, partial(evaluation.play_from, params[best.candidate]), aside)
-    draws = best.draws or (rare is not None and rare.draws_are_better)
-    counts = len(numbers), len({arm.candidate for arm in found.values}), found.steps
+        rare = compare_from(rare_states, partial(evaluation.play_from, contenders.params[best.candidate]), aside)
+    draws, pieces = best.draws or (rare is not None and rare.draws_are_better), again and len(again.values[best])
     mean, margin = map(float, mean_and_margin(np.array(numbers)))
-    return Choice(contenders[best.candidate], draws, mean, margin, *counts, verdict, rare)
+    counts = len(numbers), len({arm.candidate for arm in decided.values}), found.steps
+    return Choice(contenders.of[best.candidate], draws, mean, margin, *counts, verdict, rare, pieces or 0)
+
+
+def _put_aside(budget: float, steps: float) -> float:
+    """Return the steps for rarely visited states; none if too few are left for episodes of so many steps."""
+    aside = _FOR_RARE_STATES * budget
+    return aside if budget - aside >= FEWEST_OF_TWO * steps else 0.0
 
 
 def _arms(contenders: int, means: int, newest_leads: bool) -> list[Arm]:
@@ -137,16 +141,17 @@ def _best_of(found: Halved, first: Arm, returns: Mapping[Arm, Sequence[float]], 
     return first if vanishes_with_a_loss(returns[found.best], returns[first], rare_loss) else found.best
 
 
-def _draws_against_likeliest(
-    values: dict[Arm, list[float | None]], candidate: int, simulator: Simulator
-) -> Verdict | None:
-    """Return how the draws of a candidate compare with its likeliest actions in the episodes of both."""
-    ways = {name: values.get(Arm(candidate, draws), []) for draws, name in _WAYS.items()}
-    count, metric = min(map(len, ways.values())), simulator.main_metric
+def _draws_against_likeliest(found: Halved, candidate: int, simulator: Simulator, metric: str) -> Verdict | None:
+    """Return how the draws of a candidate compare with its likeliest actions in the episodes of both.
+
+    ``found`` has the values of a metric; of the main one if none is named.
+    """
+    ways = {name: found.values.get(Arm(candidate, draws), []) for draws, name in WAYS.items()}
+    count, metric = min(map(len, ways.values())), metric or simulator.main_metric
     records = {
         name: [{metric: value} if value is not None else {} for value in of[:count]] for name, of in ways.items()
     }
-    return compare(Evaluation(count, records), simulator, "trained_sampled", "trained")
+    return compare(Evaluation(count, records), simulator, "trained_sampled", "trained", metric)
 
 
 def choice_line(simulator: Simulator, choice: Choice, cut: int = 0) -> str:
@@ -157,6 +162,9 @@ def choice_line(simulator: Simulator, choice: Choice, cut: int = 0) -> str:
     which = "the mean of its late ones" if choice.candidate.is_mean else which
     number = with_margin(choice.value * scale.factor, choice.margin * scale.factor)
     effort = f"the best of {choice.policies} in {counted(choice.episodes, 'further episode')}"
+    if choice.pieces:
+        effort = f"the best of {choice.policies} in {counted(choice.pieces, 'piece')} from states of training"
+        effort += f"; in {counted(choice.episodes, 'further episode')}"
     effort += f" of at most {cut:,} steps" if cut else ""
     draws = ", drawing its actions" if choice.draws else ""
     return f"The policy of the run is {which}, {effort}: {in_words(metric)} {number}{scale.suffix}{draws}."

@@ -24,8 +24,8 @@ OF_A_RUN = 10
 CHOICE = "choice of the policy"
 """Random streams of the comparison at the end of a run, which are not those that chose what is compared."""
 
-RARE = "rare states"
-"""Random streams of what is played from rarely visited states."""
+RARE, USUAL = "rare states", "usual states"
+"""Random streams of what is played from rarely visited states, and from those that training visits as a rule."""
 
 _EVALUATIONS, _EPISODES, _MOST_EPISODES, _MOST_STEPS = 8, 4, 100, 200_000
 """Evaluations that no setting names: about how many, the fewest and most episodes of one, and its most steps."""
@@ -40,9 +40,8 @@ PlayEpisodes = Callable[[np.ndarray, str, Iterable[int], str], list[Played]]
 """Plays numbered episodes of some streams with an actor's parameters, as ``trained`` or ``trained_sampled``."""
 
 
-PlayFrom = Callable[[np.ndarray, str, np.ndarray, int, int], list[Played]]
-"""Plays an actor's parameters from some states, ``state_dtype``[n], for at most so many steps, with random streams that
-are numbered from the last argument on."""
+PlayFrom = Callable[..., list[Played]]
+"""Plays an actor's parameters from some states: see :meth:`EpisodesPlayer.play_from`."""
 
 
 class Evaluated(NamedTuple):
@@ -70,7 +69,7 @@ class PeriodicEvaluation:
     cut: int = 0  # steps after which long episodes are cut; 0 if none is
     most: float = np.inf  # steps that all evaluations may take together in a run of the planned length
     expects: bool = False  # whether episodes may take more steps than the simulator expects
-    play_from: PlayFrom = lambda params, name, states, steps, first: []  # plays from given states, if the simulator can
+    play_from: PlayFrom = lambda *given, **named: []  # plays from given states, if the simulator can
 
     @property
     def asked(self) -> bool:
@@ -183,11 +182,16 @@ class EpisodesPlayer:
         numbers, player = list(episodes), self._player
         return self._in_time(len(numbers), lambda: player.play_each(name, params, numbers, self._seed, streams))
 
-    def play_from(self, params: np.ndarray, name: str, states: np.ndarray, steps: int, first: int) -> list[Played]:
-        """Play from some states, ``state_dtype``[n], of a compiled simulator; see :data:`PlayFrom`."""
+    def play_from(
+        self, params: np.ndarray, name: str, states: np.ndarray, steps: int, first: int, streams: str = RARE
+    ) -> list[Played]:
+        """Play an actor's parameters from some states, ``state_dtype``[n], of a compiled simulator.
+
+        They play for at most so many steps. The random streams of a name are numbered from ``first`` on.
+        """
         player = self._player
         assert isinstance(player, CompiledPlayer)
-        play = partial(player.play_from, name, params, states, steps, self._seed, RARE, first)
+        play = partial(player.play_from, name, params, states, steps, self._seed, streams, first)
         return self._in_time(len(states), play)
 
     def _in_time(self, episodes: int, play: Callable[[], list[Played]]) -> list[Played]:
