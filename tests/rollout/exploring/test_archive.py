@@ -34,16 +34,6 @@ def test_states_are_drawn_in_inverse_proportion_to_visits():
     assert (places == 1).mean() == pytest.approx(10 / 11, abs=0.01)  # (1 / 1) / (1 / 1 + 1 / 10)
 
 
-def test_usual_states_are_drawn_in_proportion_to_visits():
-    archive = Archive(STATE)
-    archive.learn([findings({1: 0.0, 2: 1.0, 3: 9.0}, {c: (c, 0.0) for c in (1, 2, 3)})])
-    draws = archive.draws(np.random.default_rng(0), usual=True)
-    places = np.array([next(draws).state["place"] for _ in range(20_000)])
-    assert [(places == c).mean() for c in (1, 2, 3)] == pytest.approx([0.0, 0.1, 0.9], abs=0.01)
-    archive.visits[:] = 0.0
-    assert next(archive.draws(np.random.default_rng(0), usual=True)).state["place"] in (1, 2, 3), "all left for long"
-
-
 def test_the_most_visited_states_go_when_there_are_too_many():
     archive = Archive(STATE)
     archive.learn([findings({c: float(c) for c in range(1_200)}, {c: (c, 0.0) for c in range(1_200)})])

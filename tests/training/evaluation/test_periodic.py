@@ -225,7 +225,7 @@ def test_a_run_whose_rollouts_grow_is_evaluated_unasked(tmp_path):
     assert (facts["best_judged_by"], facts["best"]) == ("evaluations", run.trainer.best_tracker.best.value)
     trained = sum(r["steps"] for r in read_metrics(tmp_path / "unasked"))
     assert 256 * 8 + run.trainer.best_tracker.chosen.steps <= trained / 10, "together"
-    assert run.trainer.best_tracker.chosen.pieces == 0, "episodes are whole"
+    assert run.trainer.best_tracker.chosen.partial_episodes == 0, "episodes are whole"
     without_asking(tmp_path / "never", evaluate_every=0)
     first, second = (load_checkpoint(tmp_path / name)[0] for name in ("unasked", "never"))
     assert all(torch.equal(first[name], second[name]) for name in second)

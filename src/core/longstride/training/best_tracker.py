@@ -14,10 +14,9 @@ from longstride.simulators.simulator import Simulator
 from longstride.training.choice.candidates import Candidate, Candidates
 from longstride.training.choice.choose import Choice, choice_line, choose
 from longstride.training.choice.mean_policy import MeanPolicy
+from longstride.training.choice.partial_episodes import FromTraining
 from longstride.training.choice.rare_losses import RareLosses
 from longstride.training.choice.rare_states import MOST_STATES, excursions_sentence
-from longstride.training.choice.usual_states import MOST_STATES as MOST_USUAL
-from longstride.training.choice.usual_states import UsualStates
 from longstride.training.display.messages import evaluation_line, start_line
 from longstride.training.display.progress import Progress
 from longstride.training.evaluation.acting import acting_sentence
@@ -55,7 +54,7 @@ class BestTracker:
         self._candidates, self._mean = Candidates(simulator.main_metric_lower_is_better), MeanPolicy()
         self._rare_losses = RareLosses()
         self.trained = self._evaluated_at = self._spent = self._last_steps = 0
-        self._outcomes = 0  # further outcomes of the steps of training, each of which is a step of the simulator
+        self._outcomes = self._last_outcomes = 0  # further outcomes of the steps of training
         self._worst: float | None = None  # main metric of an episode that trained since the evaluation before
         self._episode_steps = 0.0  # steps that an episode took in the last evaluation; 0 if not known
         self._kept: int | None = None  # iteration of the candidate that is the best so far
@@ -67,7 +66,8 @@ class BestTracker:
         if evaluation is None or not self._spent:
             return 0.0
         seconds = self._seconds if evaluation.due(iteration, is_last, trained, self._evaluated_at) else 0.0
-        return seconds + self._pace * (evaluation.budget(trained, self._spent) + self._further_budget(trained))
+        further = self._from_training(self._outcomes + self._last_outcomes).budget
+        return seconds + self._pace * (evaluation.budget(trained, self._spent) + further)
 
     def see_start(self, progress: Progress) -> float:
         """Evaluate the policy that training begins with, which may stay the best; return the seconds that took."""
@@ -85,7 +85,7 @@ class BestTracker:
     def record_iteration(self, whole: Summary) -> None:
         """Take note of the steps and episodes that the present parameters have played."""
         self.trained, self._last_steps = self.trained + whole.steps, whole.steps
-        self._outcomes += whole.outcomes
+        self._outcomes, self._last_outcomes = self._outcomes + whole.outcomes, whole.outcomes
         self._rare_losses.include(whole.rewards)
         worst = max if self._simulator.main_metric_lower_is_better else min
         if values := main_metrics(self._simulator, whole.finished):
@@ -143,8 +143,8 @@ class BestTracker:
             return
         self._begin_phase(progress)
         budget, rare = evaluation.budget(self.trained, self._spent), self._exploring.rare_states(MOST_STATES)
-        usual = UsualStates(self._exploring.usual_states(MOST_USUAL), self._further_budget(self.trained))
-        further = self._mean_candidate(iteration), self._rare_losses.largest, self._episode_steps, usual
+        given = self._from_training(self._outcomes)
+        further = self._mean_candidate(iteration), self._rare_losses.largest, self._episode_steps, given
         arguments = evaluation, self._simulator, self._spec, budget, rare, *further
         self.chosen = self._ranks.from_first(lambda: choose(self._candidates, *arguments))
         if self.chosen is None and self.best.judged_by == "evaluations" and not self._candidates.kept[-1].values:
@@ -156,15 +156,11 @@ class BestTracker:
             for line in filter(None, (choice_line(self._simulator, self.chosen, evaluation.cut), shown)):
                 progress.say(line)
 
-    def _further_budget(self, trained: int) -> float:
-        """Return the steps from states of training: a tenth of all that the simulator played, less other evaluations.
-
-        There are none where episodes are whole.
-        """
-        if self._evaluation is None or not self._evaluation.cut or self._spec.has_memory:
-            return 0.0
-        budget = self._evaluation.budget(trained + self._outcomes, self._spent)
-        return budget - self._evaluation.budget(trained, self._spent)
+    def _from_training(self, outcomes: int) -> FromTraining:
+        """Return the states of training for partial episodes, after so many further outcomes of its steps."""
+        states, evaluation = self._exploring.recent_states, self._evaluation
+        applies = evaluation is not None and len(states) > 0 and not self._spec.has_memory
+        return FromTraining(states, evaluation.further_budget(outcomes) if evaluation and applies else 0.0)
 
     def _mean_candidate(self, iteration: int) -> Candidate | None:
         """Return the mean of the late policies, judged as the newest one where that met no rare event."""

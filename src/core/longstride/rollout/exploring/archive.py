@@ -16,9 +16,6 @@ _MOST_STATES, _MOST_BYTES, _FEWEST_STATES = 1_024, 16 << 20, 32
 _FORGETTING = np.float32(0.9)
 """Share of the visits that a rollout leaves: a place that the policy has left becomes rare again."""
 
-_SELDOM = 1e-6
-"""Visits that a cell counts at least, for one that has been left for long."""
-
 _AT_ONCE = 64
 
 _NAMES = "visits", "cells", "ages", "states"
@@ -72,14 +69,10 @@ class Archive:
         """Drop the states whose episodes had made more steps."""
         self._states = {cell: each for cell, each in self._states.items() if each.age <= age}
 
-    def draws(self, rng: np.random.Generator, usual: bool = False) -> Iterator[ArchivedState]:
-        """Yield states without end, each drawn with a probability that falls as the visits of its cell rise.
-
-        The probability of ``usual`` ones is proportional to the visits.
-        """
+    def draws(self, rng: np.random.Generator) -> Iterator[ArchivedState]:
+        """Yield states without end, each drawn with a probability that falls as the visits of its cell rise."""
         cells = list(self._states)
-        visits = self.visits[cells].astype(np.float64)
-        weights = visits + _SELDOM if usual else 1.0 / (visits + 1.0)
+        weights = 1.0 / (self.visits[cells].astype(np.float64) + 1.0)
         while True:
             for k in rng.choice(len(cells), _AT_ONCE, p=weights / weights.sum()):
                 yield self._states[cells[k]]

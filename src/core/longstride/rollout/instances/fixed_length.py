@@ -135,7 +135,8 @@ class FixedLengthInstance:
 
     def played(self) -> Played:
         """Return what the instance played in this rollout."""
-        return Played(self.index, self.trajectory, self.age, self._arrays.finds)
+        goes_on = not self.over and not self.explores
+        return Played(self.index, self.trajectory, self.age, self._arrays.finds, self.states[: int(goes_on)].copy())
 
     def outcome(self) -> EpisodeOutcome | None:
         """Return how the episode ended; None after an excursion."""

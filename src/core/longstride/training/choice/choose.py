@@ -12,9 +12,9 @@ from longstride.text import counted, in_words, scale_of, with_margin
 from longstride.training.choice.candidates import Candidate, Candidates
 from longstride.training.choice.contenders import WAYS, Contenders
 from longstride.training.choice.halving import FEWEST_OF_TWO, FOR_EACH_ARM, Arm, Halved, halve
+from longstride.training.choice.partial_episodes import NO_STATES, FromTraining, halve_from
 from longstride.training.choice.rare_losses import vanishes_with_a_loss
 from longstride.training.choice.rare_states import Excursions, compare_from
-from longstride.training.choice.usual_states import NO_STATES, UsualStates, halve_from
 from longstride.training.evaluation.comparison import Verdict, compare
 from longstride.training.evaluation.evaluate import Evaluation
 from longstride.training.evaluation.periodic import PeriodicEvaluation
@@ -41,10 +41,10 @@ class Choice(NamedTuple):
     margin: float  # half of the 95 % interval of the mean
     episodes: int  # episodes of it
     policies: int  # policies that were compared
-    steps: int  # environment steps of the comparison, without those from rarely visited states
+    steps: int  # environment steps of the comparison, without those from given states
     verdict: Verdict | None  # how its draws compare with its likeliest actions; None if not both were played
     rare: Excursions | None = None  # the same from rarely visited states; None if that decides nothing
-    pieces: int = 0  # pieces of the policy from states of training, which then decided; 0 if none did
+    partial_episodes: int = 0  # those of the policy from states of training, if they decided
 
 
 def choose(
@@ -57,7 +57,7 @@ def choose(
     mean_policy: Candidate | None = None,
     rare_loss: float = 0.0,
     taken: float = 0.0,
-    usual: UsualStates = NO_STATES,
+    given: FromTraining = NO_STATES,
 ) -> Choice | None:
     """Compare the mean of the late policies, the newest one and the best others; None if the budget is too small.
 
@@ -66,8 +66,9 @@ def choose(
     earlier policies if it leads in evaluations. An earlier one is not the best if its gain is there only because its
     episodes have had no rare loss.
 
-    Where returns rank episodes as the main metric does, they play on from ``usual`` states, and that decides. If the
-    likeliest actions of the best one are not shown to be better than draws, rarely visited states do.
+    Where most episodes are cut, and returns rank the policies as the main metric does, partial episodes from states of
+    training decide. If the likeliest actions of the best one are not shown to be better than draws, rarely visited
+    states do.
 
     Args:
         candidates: policies of the run, the newest one last.
@@ -79,34 +80,33 @@ def choose(
         mean_policy: mean of its late policies; None if there is none.
         rare_loss: largest loss of a part of an episode that training met once in a while; 0 if there is none.
         taken: steps that an episode took in the last evaluation, if that is known and more than expected.
-        usual: states of the run in which episodes do not begin.
+        given: states that training visited, for partial episodes.
     """
     newest, steps = candidates.kept[-1], max(evaluation.episode_steps, taken)
     aside = _put_aside(budget, steps) if len(rare_states) and not spec.has_memory else 0.0
     means = [mean_policy] if mean_policy is not None and budget - aside >= _LEAST_FOR_MEAN * steps else []
     others = (each for each in candidates.in_order() if each is not newest)
     contenders = Contenders([newest, *means, *others][:_CONTENDERS], evaluation, simulator, spec)
-    arms, beside = _arms(len(contenders.of), len(means), _leads(candidates, spec)), len(means)
+    arms = _arms(len(contenders.of), len(means), _leads(candidates, spec))
     limits = budget - aside, steps, simulator.main_metric_lower_is_better
-    found = halve(arms, contenders.play, *limits, [each.worst for each in contenders.of], beside)
+    found = halve(arms, contenders.play, *limits, [each.worst for each in contenders.of], len(means))
     if found is None:
         return None
-    apply = contenders.returns_rank_as_the_metric(found)
-    again = halve_from(usual, arms, contenders.play_from, evaluation.cut, beside) if apply else None
+    again = _again(contenders, found, given, arms, evaluation.cut)
     decided, returns = (found, contenders.returns) if again is None else (again, contenders.returns_from)
-    best = _best_of(decided, arms[0], returns, beside, rare_loss)
-    if best not in found.values:
-        found.values[best] = [value for value, _ in contenders.play(best, range(FOR_EACH_ARM))]
-    if not (numbers := [value for value in found.values[best] if value is not None]):
+    best = _best_of(decided, arms[0], returns, len(means), rare_loss)
+    values = found.values.get(best) or [value for value, _ in contenders.play(best, range(FOR_EACH_ARM))]
+    if not (numbers := [value for value in values if value is not None]):
         return None
     verdict = _draws_against_likeliest(decided, best.candidate, simulator, "" if again is None else "return")
     rare, is_open = None, not best.draws and (verdict is None or verdict.word == "no difference shown")
     if aside and is_open:
         rare = compare_from(rare_states, partial(evaluation.play_from, contenders.params[best.candidate]), aside)
-    draws, pieces = best.draws or (rare is not None and rare.draws_are_better), again and len(again.values[best])
+    draws = best.draws or (rare is not None and rare.draws_are_better)
     mean, margin = map(float, mean_and_margin(np.array(numbers)))
-    counts = len(numbers), len({arm.candidate for arm in decided.values}), found.steps
-    return Choice(contenders.of[best.candidate], draws, mean, margin, *counts, verdict, rare, pieces or 0)
+    counts = len(numbers), len({arm.candidate for arm in decided.values}), contenders.steps
+    partial_episodes = 0 if again is None else len(again.values[best])
+    return Choice(contenders.of[best.candidate], draws, mean, margin, *counts, verdict, rare, partial_episodes)
 
 
 def _put_aside(budget: float, steps: float) -> float:
@@ -132,6 +132,13 @@ def _leads(candidates: Candidates, spec: PolicySpec) -> bool:
     """
     ranked, kept = candidates.ranked(), candidates.kept
     return not spec.is_gaussian and len(ranked) == len(kept) and ranked[0] is kept[-1]
+
+
+def _again(contenders: Contenders, found: Halved, given: FromTraining, arms: Sequence[Arm], cut: int) -> Halved | None:
+    """Return what partial episodes have found; None where the episodes that were played decide themselves."""
+    if not contenders.are_cut or not contenders.returns_rank_as_the_metric(found):
+        return None
+    return halve_from(given, arms, contenders.play_from, cut, contenders.negligible(found))
 
 
 def _best_of(found: Halved, first: Arm, returns: Mapping[Arm, Sequence[float]], means: int, rare_loss: float) -> Arm:
@@ -162,9 +169,11 @@ def choice_line(simulator: Simulator, choice: Choice, cut: int = 0) -> str:
     which = "the mean of its late ones" if choice.candidate.is_mean else which
     number = with_margin(choice.value * scale.factor, choice.margin * scale.factor)
     effort = f"the best of {choice.policies} in {counted(choice.episodes, 'further episode')}"
-    if choice.pieces:
-        effort = f"the best of {choice.policies} in {counted(choice.pieces, 'piece')} from states of training"
-        effort += f"; in {counted(choice.episodes, 'further episode')}"
+    if choice.partial_episodes:
+        effort = (
+            f"the best of {choice.policies} in {counted(choice.partial_episodes, 'partial episode')} from states of "
+        )
+        effort += f"training. In {counted(choice.episodes, 'further episode')}"
     effort += f" of at most {cut:,} steps" if cut else ""
     draws = ", drawing its actions" if choice.draws else ""
     return f"The policy of the run is {which}, {effort}: {in_words(metric)} {number}{scale.suffix}{draws}."
@@ -176,7 +185,7 @@ def keep_choice(directory: RunDirectory, choice: Choice) -> None:
     Raises:
         UserError: it cannot be written.
     """
-    shown = choice.verdict.as_json() if choice.verdict is not None else {}
+    shown = {"metric": choice.verdict.metric, **choice.verdict.as_json()} if choice.verdict is not None else {}
     if choice.rare is not None:
         shown |= {FROM_RARE_STATES: choice.rare.as_json()}
     if shown:

@@ -9,9 +9,9 @@ from longstride.policies.compiled.forward import align_params
 from longstride.policies.spec import PolicySpec
 from longstride.simulators.simulator import Simulator
 from longstride.training.choice.candidates import Candidate
-from longstride.training.choice.halving import Arm, Halved
+from longstride.training.choice.halving import NEGLIGIBLE, Arm, Halved
 from longstride.training.evaluation.direction import agree
-from longstride.training.evaluation.periodic import CHOICE, USUAL, PeriodicEvaluation
+from longstride.training.evaluation.periodic import CHOICE, PARTIAL, PeriodicEvaluation
 
 WAYS = {False: "trained", True: "trained_sampled"}
 """Names of the ways to play a policy, by whether it draws its actions."""
@@ -24,7 +24,8 @@ class Contenders:
         of: the candidates.
         params: float32[*] of the actor of each, as compiled code reads them.
         returns: sum of rewards of each episode that an arm has played.
-        returns_from: the same of what it has played from given states.
+        returns_from: the same of its partial episodes.
+        steps: steps of all that has been played, but for partial episodes.
     """
 
     def __init__(
@@ -33,27 +34,53 @@ class Contenders:
         self.of, self._evaluation, self._simulator = of, evaluation, simulator
         self.params = [align_params(each.params, spec) for each in of]
         self.returns, self.returns_from = defaultdict[Arm, list[float]](list), defaultdict[Arm, list[float]](list)
+        self.steps, self._episodes, self._cut = 0, 0, 0
 
     def play(self, arm: Arm, episodes: range) -> list[tuple[float | None, int]]:
         """Play episodes, by number; return the main metric and the steps of each."""
         played = self._evaluation.play(self.params[arm.candidate], WAYS[arm.draws], episodes, CHOICE)
         self.returns[arm] += [each.record["return"] for each in played]
+        self.steps += sum(each.steps for each in played)
+        self._episodes += len(played)
+        self._cut += sum(each.steps == self._evaluation.cut for each in played)
         return [(each.record.get(self._simulator.main_metric), each.steps) for each in played]
 
-    def play_from(self, arm: Arm, states: np.ndarray, first: int) -> list[tuple[float | None, int]]:
-        """Play from ``state_dtype``[n] as far as episodes go before they are cut; return returns and steps.
-
-        Random streams are numbered from ``first`` on.
-        """
-        given = self.params[arm.candidate], WAYS[arm.draws], states, self._evaluation.cut, first, USUAL
+    def play_from(self, arm: Arm, states: np.ndarray, steps: int, first: int) -> list[tuple[float | None, int]]:
+        """Play partial episodes: a :data:`~longstride.training.choice.partial_episodes.PlayFrom`."""
+        given = self.params[arm.candidate], WAYS[arm.draws], states, steps, first, PARTIAL
         played = self._evaluation.play_from(*given)
         self.returns_from[arm] += [each.record["return"] for each in played]
         return [(each.record["return"], each.steps) for each in played]
 
+    @property
+    def are_cut(self) -> bool:
+        """Whether most episodes have been cut."""
+        return 2 * self._cut > self._episodes
+
     def returns_rank_as_the_metric(self, found: Halved) -> bool:
-        """Return whether the episodes that have been played with a higher return have a better main metric."""
+        """Return whether a policy that is better by its return is better by its main metric, in the same episodes.
+
+        Where all policies do the same in all of them, episodes are compared with each other.
+        """
+        lower_is_better = self._simulator.main_metric_lower_is_better
         if self._simulator.main_metric == "return":
-            return not self._simulator.main_metric_lower_is_better
-        known = ((arm, zip(self.returns[arm], values, strict=True)) for arm, values in found.values.items())
-        pairs = {(total, value) for _, pairs in known for total, value in pairs if value is not None}
-        return agree(pairs, self._simulator.main_metric_lower_is_better)
+            return not lower_is_better
+        compared = self._compared(found)
+        differences = compared[:, 1:] - compared[:, :1]
+        pairs = (differences if differences.any() else compared).reshape(2, -1).T
+        return agree({(float(total), float(value)) for total, value in pairs}, lower_is_better)
+
+    def negligible(self, found: Halved) -> float:
+        """Return the difference in returns that is as much as a negligible one in the main metric."""
+        returns, values = self._compared(found).reshape(2, -1)
+        if not values.std():
+            return NEGLIGIBLE * float(abs(returns.mean()))
+        return NEGLIGIBLE * float(abs(values.mean()) * returns.std() / values.std())
+
+    def _compared(self, found: Halved) -> np.ndarray:
+        """Return returns and main metrics, float64[2, arms, episodes], of the two arms or more that played most."""
+        most = sorted(map(len, found.values.values()))[-2]
+        arms = [arm for arm, values in found.values.items() if len(values) >= most]
+        pairs = [list(zip(self.returns[arm], found.values[arm], strict=True))[:most] for arm in arms]
+        known = [row for row in zip(*pairs, strict=True) if all(value is not None for _, value in row)]
+        return np.array(known, np.float64).reshape(-1, len(arms), 2).transpose(2, 1, 0)

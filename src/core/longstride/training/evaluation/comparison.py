@@ -111,7 +111,7 @@ def _signed(number: float) -> str:
 def compare(result: Evaluation, simulator: Simulator, policy: str, against: str, metric: str = "") -> Verdict | None:
     """Compare two policies by a metric, the main one if none is named; None for less than two common episodes.
 
-    Lower is better where it is for the main metric, but not of returns.
+    Lower is better where it is for the main metric. A higher return is always better, unless it is the main metric.
     """
     metric = metric or simulator.main_metric
     values, others = paired_values(result.records[policy], result.records[against], metric)

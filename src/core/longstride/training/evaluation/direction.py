@@ -42,7 +42,7 @@ class DirectionCheck:
 
 
 def agree(pairs: set[tuple[float, float]], lower_is_better: bool) -> bool:
-    """Return whether of returns and metrics, a pair an episode, one says good where the other says good."""
+    """Return whether of returns and metrics, one says good where the other does."""
     return contradicts(pairs, not lower_is_better)
 
 

@@ -24,8 +24,8 @@ OF_A_RUN = 10
 CHOICE = "choice of the policy"
 """Random streams of the comparison at the end of a run, which are not those that chose what is compared."""
 
-RARE, USUAL = "rare states", "usual states"
-"""Random streams of what is played from rarely visited states, and from those that training visits as a rule."""
+RARE, PARTIAL = "rare states", "partial episodes"
+"""Random streams of what is played from rarely visited states, and from states of training."""
 
 _EVALUATIONS, _EPISODES, _MOST_EPISODES, _MOST_STEPS = 8, 4, 100, 200_000
 """Evaluations that no setting names: about how many, the fewest and most episodes of one, and its most steps."""
@@ -126,6 +126,13 @@ class PeriodicEvaluation:
         share = trained / OF_A_RUN
         left = max(share - spent, share / 2 if self.asked else 0.0)
         return min(left, OF_A_RUN * _MOST_STEPS)
+
+    def further_budget(self, outcomes: int) -> float:
+        """Return the steps of partial episodes, where episodes are cut.
+
+        ``outcomes`` are further ones of the steps of training, each of which is a step of the simulator as well.
+        """
+        return min(outcomes / OF_A_RUN, OF_A_RUN * _MOST_STEPS) if self.cut else 0.0
 
 
 def asked_evaluation(
