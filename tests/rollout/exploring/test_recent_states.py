@@ -38,3 +38,13 @@ def test_a_checkpoint_has_the_states():
     assert (other.states == states(4, 5)).all()
     other.restore({})
     assert len(other.states) == 0
+
+
+def test_fields_may_have_offsets_of_their_own():
+    scattered = np.dtype({"names": ["b", "a"], "formats": ["f8", "i1"], "offsets": [8, 0], "itemsize": 24})
+    recent, other = RecentStates(scattered), RecentStates(scattered)
+    recent.learn([np.array([(0.25, 3)], scattered), np.array([(0.5, 4)], scattered)])
+    other.restore(recent.arrays())
+    assert recent.states.dtype == other.states.dtype == scattered
+    assert other.states["a"].tolist() == [3, 4]
+    assert other.states["b"].tolist() == [0.25, 0.5]

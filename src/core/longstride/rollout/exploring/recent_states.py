@@ -19,7 +19,8 @@ class RecentStates:
 
     def learn(self, rollout: Iterable[np.ndarray]) -> None:
         """Include the states of the parts of a rollout, ``state_dtype``[n] each."""
-        self.states = np.concatenate([self.states, *rollout])[-self._most :]
+        together = np.concatenate([self.states, *rollout])[-self._most :]
+        self.states = together.astype(self._dtype)  # fields with offsets of their own are packed until here
 
     def clear(self) -> None:
         """Forget all states."""
