@@ -92,9 +92,10 @@ class Short(Wear):
     """Episodes end after 1,500 steps: before they are cut, and before there is wear."""
 
     def step(state, parameters, action, rng):
-        state.cost += 2.0 if action == 1 else 1.0
+        cost = (2.0 if action == 1 else 1.0) + 0.1 * rng.random()
+        state.cost += cost
         state.age += 1
-        return (-2.0 if action == 1 else -1.0), state.age == 1_500
+        return -cost, state.age == 1_500
 
 
 def test_whole_episodes_decide_themselves():
