@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import torch
+from helpers.specs import params_that_prefer
 
 pytest.importorskip("scipy")
 
@@ -203,11 +203,7 @@ SPEC = PolicySpec(1, Discrete(2), (4,), (4,), "relu", MLP)
 
 
 def policy(preference):
-    """Return the parameters of a policy that prefers the second action by a logit."""
-    layout = SPEC.layout
-    params = np.zeros(layout.actor_size, np.float32)
-    layout.view(torch.from_numpy(params), "actor.1.bias")[1] = preference
-    return params
+    return params_that_prefer(SPEC, preference)
 
 
 def test_the_policy_of_a_run_is_chosen_by_further_episodes_and_its_way_to_act_is_kept(tmp_path):

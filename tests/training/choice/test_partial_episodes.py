@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-import torch
+from helpers.specs import params_that_prefer
 
 pytest.importorskip("scipy")
 
@@ -59,11 +59,7 @@ WORN = np.array([(0.0, 9_000 + k) for k in range(40)], Wear.state_dtype)
 
 
 def policy(preference):
-    """Return the parameters of a policy that prefers the second action by a logit."""
-    layout = SPEC.layout
-    params = np.zeros(layout.actor_size, np.float32)
-    layout.view(torch.from_numpy(params), "actor.1.bias")[1] = preference
-    return params
+    return params_that_prefer(SPEC, preference)
 
 
 def choice_of(given, simulator=Wear, preferences=(8.0, -8.0)):

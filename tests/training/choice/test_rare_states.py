@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-import torch
+from helpers.specs import params_that_prefer
 
 from longstride import Discrete, Simulator
 from longstride.policies.families.mlp.family import MLP
@@ -52,11 +52,7 @@ STUCK = np.array([(7.0, 1)] * 100, Pit.state_dtype)
 
 
 def policy(preference):
-    """Return the parameters of a policy that prefers the second action by a logit."""
-    layout = SPEC.layout
-    params = np.zeros(layout.actor_size, np.float32)
-    layout.view(torch.from_numpy(params), "actor.1.bias")[1] = preference
-    return params
+    return params_that_prefer(SPEC, preference)
 
 
 def choice_of(preference, states):

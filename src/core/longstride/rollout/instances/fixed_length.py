@@ -135,8 +135,8 @@ class FixedLengthInstance:
 
     def played(self) -> Played:
         """Return what the instance played in this rollout."""
-        goes_on = not self.over and not self.explores
-        return Played(self.index, self.trajectory, self.age, self._arrays.finds, self.states[: int(goes_on)].copy())
+        goes_on = self.states[: int(not self.over)].copy()  # nothing of an excursion, which ends with the rollout
+        return Played(self.index, self.trajectory, self.age, self._arrays.finds, goes_on)
 
     def outcome(self) -> EpisodeOutcome | None:
         """Return how the episode ended; None after an excursion."""

@@ -46,7 +46,7 @@ class Contenders:
         return [(each.record.get(self._simulator.main_metric), each.steps) for each in played]
 
     def play_from(self, arm: Arm, states: np.ndarray, steps: int, first: int) -> list[tuple[float | None, int]]:
-        """Play partial episodes: a :data:`~longstride.training.choice.partial_episodes.PlayFrom`."""
+        """Play partial episodes: a :data:`~longstride.training.choice.partial_episodes.PlayArmFrom`."""
         given = self.params[arm.candidate], WAYS[arm.draws], states, steps, first, PARTIAL
         played = self._evaluation.play_from(*given)
         self.returns_from[arm] += [each.record["return"] for each in played]

@@ -11,11 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from longstride.training.choice.halving import FOR_EACH_ARM, Arm, Halved, halve
+from longstride.training.evaluation.periodic import SHORTEST
 
-_SHORTEST = 1_000
-"""Steps below which a partial episode says little."""
-
-PlayFrom = Callable[[Arm, np.ndarray, int, int], list[tuple[float | None, int]]]
+PlayArmFrom = Callable[[Arm, np.ndarray, int, int], list[tuple[float | None, int]]]
 """Plays an arm from some states, ``state_dtype``[n], for at most so many steps, with random streams that are numbered
 from the last argument on, and returns the sum of rewards and the steps of each."""
 
@@ -31,7 +29,7 @@ NO_STATES = FromTraining(np.empty(0), 0.0)
 
 
 def halve_from(
-    given: FromTraining, arms: Sequence[Arm], play_from: PlayFrom, most: int, negligible: float
+    given: FromTraining, arms: Sequence[Arm], play_from: PlayArmFrom, most: int, negligible: float
 ) -> Halved | None:
     """Return the best of some arms by their sums of rewards; None without states, or if the budget is too small.
 
@@ -45,7 +43,7 @@ def halve_from(
         negligible: difference of their means that decides nothing.
     """
     steps = min(most, int(given.budget / (FOR_EACH_ARM * len(arms))))
-    if not len(given.states) or steps < min(most, _SHORTEST):
+    if not len(given.states) or steps < SHORTEST:
         return None
 
     def play(arm: Arm, episodes: range) -> list[tuple[float | None, int]]:

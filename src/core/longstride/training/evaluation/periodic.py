@@ -33,8 +33,8 @@ _EVALUATIONS, _EPISODES, _MOST_EPISODES, _MOST_STEPS = 8, 4, 100, 200_000
 _COMPILING = 120.0
 """Seconds that compiling may take."""
 
-_SHORTEST = 1_000
-"""Steps below which no episode is cut."""
+SHORTEST = 1_000
+"""Steps below which no episode is cut, and no partial one says much."""
 
 PlayEpisodes = Callable[[np.ndarray, str, Iterable[int], str], list[Played]]
 """Plays numbered episodes of some streams with an actor's parameters, as ``trained`` or ``trained_sampled``."""
@@ -154,7 +154,7 @@ def unasked_evaluation(
     """
     share, episode, played = total // OF_A_RUN, simulator.expected_steps or simulator.max_steps, simulator
     if not simulator.hooks.whole_episodes:
-        longest = min(max(share // (2 * _EVALUATIONS * _EPISODES), _SHORTEST), _MOST_STEPS // _EPISODES)
+        longest = min(max(share // (2 * _EVALUATIONS * _EPISODES), SHORTEST), _MOST_STEPS // _EPISODES)
         played = copy(simulator)
         played.max_steps = min(simulator.max_steps, longest)
         episode = min(episode, longest)
