@@ -99,17 +99,31 @@ def test_episodes_of_an_evaluation_have_their_own_seeds(tmp_path, monkeypatch):
     assert seen == [first_of(seed_of(stream(5, "evaluation", episode))) for episode in range(4)]
 
 
-def test_an_environment_that_never_ends_is_stopped_and_it_says_so(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(("longest", "together", "steps"), [(50, 1_000, 50), (1_000, 100, 50)])
+def test_an_environment_that_never_ends_is_stopped_and_it_says_so(
+    longest, together, steps, tmp_path, monkeypatch, capsys
+):
     """The walk ends after 1,000 steps and has no time limit; it earns 1 + ... + 50 up to the stop."""
-    monkeypatch.setattr("longstride.simulators.gym.adapter.LONGEST_EPISODE", 50)
+    monkeypatch.setattr("longstride.simulators.gym.adapter.LONGEST_EPISODE", longest)
+    monkeypatch.setattr("longstride.simulators.gym.adapter._LONGEST_EVALUATION", together)
     name = ("--simulator", "gymnasium:LongstrideWalk-v0", "--policy", "random", "--evaluation-episodes", "2")
     assert main(["--mode", "evaluate", *name, "--run-directory", str(tmp_path)]) == 0
     result = json.loads((tmp_path / "evaluation.json").read_text())["policies"]["random"]
-    assert (result["return"]["mean"], result["length"]["mean"]) == (1275.0, 50.0)
+    assert (result["return"]["mean"], result["length"]["mean"]) == (1275.0, steps)
     assert (
-        "Episode 1 of the evaluation of random was stopped after 50 steps and counts up to there: "
+        "2 of 2 episodes of random were stopped after 50 steps and count up to there: "
         "gymnasium:LongstrideWalk-v0 has no time limit (--simulator-option max_episode_steps=N sets one)."
     ) in capsys.readouterr().out
+
+
+def test_a_time_limit_is_kept_however_many_steps_all_episodes_take(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("longstride.simulators.gym.adapter._LONGEST_EVALUATION", 20)
+    name = ("--simulator", "gymnasium:LongstrideWalk-v0", "--policy", "random", "--evaluation-episodes", "2")
+    limit = ("--simulator-option", "max_episode_steps=60")
+    assert main(["--mode", "evaluate", *name, *limit, "--run-directory", str(tmp_path)]) == 0
+    result = json.loads((tmp_path / "evaluation.json").read_text())["policies"]["random"]
+    assert result["length"]["mean"] == 60.0
+    assert "stopped after" not in capsys.readouterr().out
 
 
 def test_every_environment_is_closed_after_a_training_an_evaluation_and_an_error(tmp_path, monkeypatch, capsys):

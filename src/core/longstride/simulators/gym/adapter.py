@@ -24,6 +24,9 @@ _OWN_ENVIRONMENTS = "gymnasium.envs."
 LONGEST_EPISODE = 1_000_000
 """Environment steps after which an evaluation stops an environment without a time limit."""
 
+_LONGEST_EVALUATION = 4 * LONGEST_EPISODE
+"""Steps of all episodes of a policy together in such an environment, which a policy that is stuck would never leave."""
+
 
 class Made(NamedTuple):
     """An environment of Gymnasium with the size of an observation's row, our action space, and the converters."""
@@ -78,12 +81,16 @@ class GymnasiumSimulator(Simulator):
         made = self.make()
         self.observation_size, self.action_space = made.size, made.action_space
         limit = made.env.spec.max_episode_steps if made.env.spec is not None else None
-        self.max_steps = int(limit or LONGEST_EPISODE)
+        self._has_time_limit, self.max_steps = bool(limit), int(limit or LONGEST_EPISODE)
         close(made.env, self.name)
 
     def description(self) -> dict[str, Any]:
         """Return the contract's description with the environment's name."""
         return {**super().description(), "simulator": self.name}
+
+    def longest_of(self, episodes: int) -> int:
+        """Return the steps after which each of some episodes of an evaluation is stopped."""
+        return self.max_steps if self._has_time_limit else min(self.max_steps, _LONGEST_EVALUATION // max(episodes, 1))
 
     def make(self) -> Made:
         """Make an environment, or raise a UserError as the constructor does."""

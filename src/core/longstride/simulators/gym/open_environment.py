@@ -34,6 +34,7 @@ class OpenEnvironment:
         name: name of the environment.
         steps: environment steps of this episode.
         masked: True if this episode has masks; its first ``info`` or the method ``action_masks`` decides.
+        longest_of: the steps after which each of some episodes of an evaluation is stopped, by their number.
     """
 
     def __init__(self, simulator: Simulator) -> None:
@@ -41,6 +42,7 @@ class OpenEnvironment:
         made = simulator.make()
         simulator.hooks.add(partial(close, made.env, simulator.name))
         self.name, self._env, self._step = simulator.name, made.env, made.env.step
+        self.longest_of = simulator.longest_of
         self._encode, self._decode = made.encode, made.decode
         self._mask_size = sum(made.action_space.choices)
         self._ask_mask = _mask_function(made.env) if self._mask_size else None

@@ -32,30 +32,43 @@ class GymnasiumPlayer:
         Raises:
             SimulatorError: the environment failed or returned invalid values.
         """
-        played = self.play_each(name, actor_params, range(episodes), seed, streams)
-        return [each.record for each in played], [each.message for each in played if each.message]
+        longest = self._environment.longest_of(episodes)
+        played = self._play(name, actor_params, range(episodes), seed, streams, longest)
+        stopped, environment = sum(each.message is not None for each in played), self._environment.name
+        message = (
+            f"{stopped} of {episodes} episodes of {name} were stopped after {longest:,} steps and count up to there: "
+            f"{environment} has no time limit (--simulator-option max_episode_steps=N sets one)."
+        )
+        return [each.record for each in played], [message] if stopped else []
 
     def play_each(
         self, name: str, actor_params: np.ndarray | None, episodes: Iterable[int], seed: int, streams: str
     ) -> list[Played]:
         """Play some of the episodes of :meth:`play`, by their numbers."""
+        return self._play(name, actor_params, episodes, seed, streams, self._simulator.max_steps)
+
+    def _play(
+        self,
+        name: str,
+        actor_params: np.ndarray | None,
+        episodes: Iterable[int],
+        seed: int,
+        streams: str,
+        longest: int,
+    ) -> list[Played]:
         played = []
         for episode in episodes:
             title, rng = f"{episode} of the evaluation of {name}", stream(seed, f"{streams} policy", episode)
             self._environment.begin(seed_of(stream(seed, streams, episode)), title)
-            record, ended = self._play_episode(self._build_choose(name, actor_params, rng))
-            message = (
-                f"Episode {title} was stopped after {record['length']:,} steps and counts up to there: "
-                f"{self._environment.name} has no time limit (--simulator-option max_episode_steps=N sets one)."
-            )
-            played.append(Played(record, record["length"], None if ended else message))
+            record, ended = self._play_episode(self._build_choose(name, actor_params, rng), longest)
+            played.append(Played(record, record["length"], None if ended else f"stopped after {longest:,} steps"))
         return played
 
-    def _play_episode(self, choose: Callable[[], np.ndarray]) -> tuple[dict[str, Any], bool]:
-        """Play an episode that has begun; return its record and whether it ended."""
+    def _play_episode(self, choose: Callable[[], np.ndarray], longest: int) -> tuple[dict[str, Any], bool]:
+        """Play an episode that has begun; return its record and whether it ended within its longest length."""
         environment, rows, total, ended = self._environment, self._rows, 0.0, False
         rows.masks[0] = True
-        while not ended and environment.steps < self._simulator.max_steps:
+        while not ended and environment.steps < longest:
             environment.observe(rows.observations[0])
             if environment.masked:
                 environment.read_mask(rows.masks[0])
