@@ -55,6 +55,9 @@ class Pay(Wear):
 
 
 SPEC, TOTAL = PolicySpec(1, Discrete(2), (4,), (4,), "relu", MLP), 1_000_000
+BUDGET = 120_000.0
+"""Steps that are enough for partial episodes, but not for long ones."""
+
 WORN = np.array([(0.0, 9_000 + k) for k in range(40)], Wear.state_dtype)
 
 
@@ -72,14 +75,14 @@ def choice_of(given, simulator=Wear, preferences=(8.0, -8.0)):
 
 
 def test_states_of_training_show_what_the_beginnings_of_episodes_do_not():
-    choice, evaluation = choice_of(FromTraining(WORN, 1e6))
+    choice, evaluation = choice_of(FromTraining(WORN, BUDGET))
     assert choice.candidate.iteration == 3
     assert choice.value == pytest.approx(2.05 * evaluation.cut, rel=0.01), "its episodes begin naturally"
     assert choice_line(Wear(), choice, evaluation.cut).startswith(
         f"The policy of the run is the one after iteration 3, the best of 2 in {choice.partial_episodes} partial "
         f"episodes from states of training. In {choice.episodes} further episodes of at most 1,562 steps: cost 3,20"
     )
-    for states, budget in ((WORN[:0], 1e6), (WORN, 4 * 8 * 999)):
+    for states, budget in ((WORN[:0], BUDGET), (WORN, 4 * 8 * 999)):
         without, _ = choice_of(FromTraining(states, budget))
         assert (without.candidate.iteration, without.partial_episodes) == (5, 0), "no states, or too few steps"
 
@@ -95,12 +98,12 @@ class Short(Wear):
 
 
 def test_whole_episodes_decide_themselves():
-    choice, _ = choice_of(FromTraining(WORN, 1e6), Short)
+    choice, _ = choice_of(FromTraining(WORN, BUDGET), Short)
     assert (choice.candidate.iteration, choice.partial_episodes) == (5, 0)
 
 
 def test_returns_that_do_not_rank_as_the_metric_decide_nothing():
-    choice, _ = choice_of(FromTraining(WORN, 1e6), Pay)
+    choice, _ = choice_of(FromTraining(WORN, BUDGET), Pay)
     assert (choice.partial_episodes, choice.verdict.metric) == (0, "cost")
 
 
@@ -137,7 +140,7 @@ def test_what_is_negligible_has_the_units_of_returns():
 @pytest.mark.parametrize(("preference", "draws", "word"), [(-0.1, True, "better"), (0.1, False, "worse")])
 def test_draws_are_compared_with_the_likeliest_actions_by_their_returns(preference, draws, word, tmp_path):
     """Half of the draws cost 2, half 3; a policy whose likeliest action is the first one does better by draws."""
-    choice, evaluation = choice_of(FromTraining(WORN, 1e6), preferences=(preference, preference))
+    choice, evaluation = choice_of(FromTraining(WORN, BUDGET), preferences=(preference, preference))
     assert (choice.draws, choice.verdict.metric, choice.verdict.word) == (draws, "return", word)
     most_likely = (2.05 if preference > 0.0 else 3.05) * evaluation.cut
     assert choice.verdict.other == pytest.approx(-most_likely, rel=0.01)

@@ -79,6 +79,6 @@ class Burst(Simulator):
 def test_a_run_does_not_end_with_the_untrained_policy_that_met_no_burst(tmp_path, options, capsys):
     """Its three episodes cost nothing, as it never services; in the long run that costs twice as much."""
     run = train(Burst(), Hyperparameters(seed=2, **options), run_directory=tmp_path / "run")
-    assert " from states of training. In " in capsys.readouterr().out, "its episodes are cut"
+    assert " from states of training and " in capsys.readouterr().out, "its episodes are cut"
     row = evaluate(run, episodes=100, policies=[], quiet=True).rows["trained"]
     assert row["metrics"]["return"]["mean"] > -30_000.0, "the untrained one has -42,000"

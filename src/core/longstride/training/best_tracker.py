@@ -67,7 +67,7 @@ class BestTracker:
             return 0.0
         seconds = self._seconds if evaluation.due(iteration, is_last, trained, self._evaluated_at) else 0.0
         further = self._from_training(self._outcomes + self._last_outcomes).budget
-        return seconds + self._pace * (evaluation.budget(trained, self._spent) + further)
+        return seconds + self._pace * (evaluation.budget(trained, self._spent) + 2 * further)
 
     def see_start(self, progress: Progress) -> float:
         """Evaluate the policy that training begins with, which may stay the best; return the seconds that took."""

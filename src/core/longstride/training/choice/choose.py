@@ -37,14 +37,15 @@ class Choice(NamedTuple):
 
     candidate: Candidate
     draws: bool  # whether it draws its actions
-    value: float  # mean of its main metric
+    value: float  # mean of its main metric, in long episodes if it played some
     margin: float  # half of the 95 % interval of the mean
-    episodes: int  # episodes of it
+    episodes: int  # episodes of it, of which the value is the mean
     policies: int  # policies that were compared
-    steps: int  # environment steps of the comparison, without those from given states
+    steps: int  # environment steps of the comparison, without those from given states and of long episodes
     verdict: Verdict | None  # how its draws compare with its likeliest actions; None if not both were played
     rare: Excursions | None = None  # the same from rarely visited states; None if that decides nothing
     partial_episodes: int = 0  # those of the policy from states of training, if they decided
+    longest: int = 0  # steps after which a long episode ends; 0 if there were none
 
 
 def choose(
@@ -67,8 +68,8 @@ def choose(
     episodes have had no rare loss.
 
     Where most episodes are cut, and returns rank the policies as the main metric does, partial episodes from states of
-    training decide. If the likeliest actions of the best one are not shown to be better than draws, rarely visited
-    states do.
+    training decide. Then all play long episodes, in which another policy may be shown to be better. If the likeliest
+    actions of the best one are not shown to be better than draws, rarely visited states decide.
 
     Args:
         candidates: policies of the run, the newest one last.
@@ -92,21 +93,47 @@ def choose(
     found = halve(arms, contenders.play, *limits, [each.worst for each in contenders.of], len(means))
     if found is None:
         return None
-    again = _again(contenders, found, given, arms, evaluation.cut)
-    decided, returns = (found, contenders.returns) if again is None else (again, contenders.returns_from)
-    best = _best_of(decided, arms[0], returns, len(means), rare_loss)
-    values = found.values.get(best) or [value for value, _ in contenders.play(best, range(FOR_EACH_ARM))]
+    best, by, metric, partial_episodes, long, longest = _decide(contenders, found, arms, given, len(means), rare_loss)
+    values = (found if long is None else long).values.get(best)
+    values = values or [value for value, _ in contenders.play(best, range(FOR_EACH_ARM))]
     if not (numbers := [value for value in values if value is not None]):
         return None
-    verdict = _draws_against_likeliest(decided, best.candidate, simulator, "" if again is None else "return")
+    verdict = _draws_against_likeliest(by, best.candidate, simulator, metric)
     rare, is_open = None, not best.draws and (verdict is None or verdict.word == "no difference shown")
     if aside and is_open:
         rare = compare_from(rare_states, partial(evaluation.play_from, contenders.params[best.candidate]), aside)
     draws = best.draws or (rare is not None and rare.draws_are_better)
     mean, margin = map(float, mean_and_margin(np.array(numbers)))
-    counts = len(numbers), len({arm.candidate for arm in decided.values}), contenders.steps
-    partial_episodes = 0 if again is None else len(again.values[best])
-    return Choice(contenders.of[best.candidate], draws, mean, margin, *counts, verdict, rare, partial_episodes)
+    counts = len(numbers), len({arm.candidate for arm in by.values}), contenders.steps
+    return Choice(contenders.of[best.candidate], draws, mean, margin, *counts, verdict, rare, partial_episodes, longest)
+
+
+class _Decision(NamedTuple):
+    """The best arm, and what has shown it."""
+
+    best: Arm
+    by: Halved  # the comparison in which it was the best
+    metric: str  # what was compared there; empty for the main metric
+    partial_episodes: int  # those of the best arm, if they decided
+    long: Halved | None = None  # long episodes
+    longest: int = 0  # most steps of each
+
+
+def _decide(
+    contenders: Contenders, found: Halved, arms: Sequence[Arm], given: FromTraining, means: int, rare_loss: float
+) -> _Decision:
+    """Return the best arm by the episodes that were played or, where most were cut, by partial and long ones."""
+    again = _again(contenders, found, given, arms)
+    by, returns, metric = (found, contenders.returns, "")
+    if again is not None:
+        by, returns, metric = again, contenders.returns_from, "return"
+    best = _best_of(by, arms[0], returns, means, rare_loss)
+    longest = contenders.longest(given.budget)
+    long = contenders.look_again(best, arms, given.budget, longest) if longest else None
+    if long is not None and (better := _best_of(long, best, contenders.returns_long, means, rare_loss)) != best:
+        best, by, metric = better, long, ""
+    partial_episodes = 0 if again is None else len(again.values.get(best, []))
+    return _Decision(best, by, metric, partial_episodes, long, longest if long is not None else 0)
 
 
 def _put_aside(budget: float, steps: float) -> float:
@@ -134,11 +161,11 @@ def _leads(candidates: Candidates, spec: PolicySpec) -> bool:
     return not spec.is_gaussian and len(ranked) == len(kept) and ranked[0] is kept[-1]
 
 
-def _again(contenders: Contenders, found: Halved, given: FromTraining, arms: Sequence[Arm], cut: int) -> Halved | None:
+def _again(contenders: Contenders, found: Halved, given: FromTraining, arms: Sequence[Arm]) -> Halved | None:
     """Return what partial episodes have found; None where the episodes that were played decide themselves."""
     if not contenders.are_cut or not contenders.returns_rank_as_the_metric(found):
         return None
-    return halve_from(given, arms, contenders.play_from, cut, contenders.negligible(found))
+    return halve_from(given, arms, contenders.play_from, contenders.cut, contenders.negligible(found))
 
 
 def _best_of(found: Halved, first: Arm, returns: Mapping[Arm, Sequence[float]], means: int, rare_loss: float) -> Arm:
@@ -168,12 +195,11 @@ def choice_line(simulator: Simulator, choice: Choice, cut: int = 0) -> str:
     which = f"the one after iteration {iteration}" if iteration else "the untrained one"
     which = "the mean of its late ones" if choice.candidate.is_mean else which
     number = with_margin(choice.value * scale.factor, choice.margin * scale.factor)
-    effort = f"the best of {choice.policies} in {counted(choice.episodes, 'further episode')}"
-    if choice.partial_episodes:
-        effort = (
-            f"the best of {choice.policies} in {counted(choice.partial_episodes, 'partial episode')} from states of "
-        )
-        effort += f"training. In {counted(choice.episodes, 'further episode')}"
+    long = counted(choice.episodes, "long episode" if choice.longest else "further episode")
+    partial_ones = f"{counted(choice.partial_episodes, 'partial episode')} from states of training"
+    joined = f"{partial_ones} and {long}" if choice.longest else f"{partial_ones}. In {long}"
+    effort = f"the best of {choice.policies} in {joined if choice.partial_episodes else long}"
+    cut = choice.longest or cut
     effort += f" of at most {cut:,} steps" if cut else ""
     draws = ", drawing its actions" if choice.draws else ""
     return f"The policy of the run is {which}, {effort}: {in_words(metric)} {number}{scale.suffix}{draws}."

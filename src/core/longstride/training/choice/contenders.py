@@ -10,6 +10,7 @@ from longstride.policies.spec import PolicySpec
 from longstride.simulators.simulator import Simulator
 from longstride.training.choice.candidates import Candidate
 from longstride.training.choice.halving import NEGLIGIBLE, Arm, Halved
+from longstride.training.choice.long_episodes import look_again, steps_of_long
 from longstride.training.evaluation.direction import agree
 from longstride.training.evaluation.periodic import CHOICE, PARTIAL, PeriodicEvaluation
 
@@ -25,7 +26,8 @@ class Contenders:
         params: float32[*] of the actor of each, as compiled code reads them.
         returns: sum of rewards of each episode that an arm has played.
         returns_from: the same of its partial episodes.
-        steps: steps of all that has been played, but for partial episodes.
+        returns_long: the same of its long episodes.
+        steps: steps of all that has been played, but for partial and long episodes.
     """
 
     def __init__(
@@ -34,6 +36,7 @@ class Contenders:
         self.of, self._evaluation, self._simulator = of, evaluation, simulator
         self.params = [align_params(each.params, spec) for each in of]
         self.returns, self.returns_from = defaultdict[Arm, list[float]](list), defaultdict[Arm, list[float]](list)
+        self.returns_long = defaultdict[Arm, list[float]](list)
         self.steps, self._episodes, self._cut = 0, 0, 0
 
     def play(self, arm: Arm, episodes: range) -> list[tuple[float | None, int]]:
@@ -56,6 +59,26 @@ class Contenders:
     def are_cut(self) -> bool:
         """Whether most episodes have been cut."""
         return 2 * self._cut > self._episodes
+
+    @property
+    def cut(self) -> int:
+        """Steps after which an episode is cut; 0 if none is."""
+        return self._evaluation.cut
+
+    def longest(self, budget: float) -> int:
+        """Return the steps of a long episode where most episodes have been cut; 0 if there is none."""
+        return steps_of_long(budget, self._simulator.max_steps, self.cut) if self.are_cut else 0
+
+    def look_again(self, best: Arm, arms: Sequence[Arm], budget: float, longest: int) -> Halved | None:
+        """Return the best arm in long episodes; see :func:`~longstride.training.choice.long_episodes.look_again`."""
+
+        def play(arm: Arm, episodes: range) -> list[tuple[float | None, int]]:
+            played = self._evaluation.play_long(self.params[arm.candidate], WAYS[arm.draws], episodes, longest)
+            self.returns_long[arm] += [each.record["return"] for each in played]
+            return [(each.record.get(self._simulator.main_metric), each.steps) for each in played]
+
+        lower_is_better, worst = self._simulator.main_metric_lower_is_better, [each.worst for each in self.of]
+        return look_again(best, arms, play, budget, longest, lower_is_better, worst)
 
     def returns_rank_as_the_metric(self, found: Halved) -> bool:
         """Return whether a policy that is better by its return is better by its main metric, in the same episodes.

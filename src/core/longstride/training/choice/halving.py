@@ -52,8 +52,8 @@ def halve(
 ) -> Halved | None:
     """Return the best of some arms; None if the budget does not even compare two.
 
-    The first arm, which takes the likeliest actions, stays the best, unless another one is shown to be better. So does
-    one that takes the likeliest actions against one that draws them.
+    The first arm stays the best, unless another one is shown to be better. So does one that takes the likeliest actions
+    against one that draws them.
 
     Args:
         arms: policies to compare; the last ones are left out if the budget is too small for all.

@@ -22,7 +22,7 @@ class FromTraining(NamedTuple):
     """States that training visited, and what they may be used for."""
 
     states: np.ndarray  # ``state_dtype``[n]
-    budget: float  # steps of all partial episodes from them
+    budget: float  # steps of all partial episodes from them, and as many of long ones
 
 
 NO_STATES = FromTraining(np.empty(0), 0.0)

@@ -88,14 +88,20 @@ class CompiledPlayer:
         return [each.record for each in played], messages
 
     def play_each(
-        self, name: str, actor_params: np.ndarray | None, episodes: Iterable[int], seed: int, streams: str
+        self,
+        name: str,
+        actor_params: np.ndarray | None,
+        episodes: Iterable[int],
+        seed: int,
+        streams: str,
+        longest: int = 0,
     ) -> list[Played]:
-        """Play some of the episodes of :meth:`play`, by their numbers."""
+        """Play some of the episodes of :meth:`play`, by their numbers, of at most ``longest`` steps, if it is not 0."""
         loop, simulator = self._loop_of(name), self._simulator
 
         def play_episode(episode: int) -> Played:
             states, which = new_state(simulator), (streams, episode, name)
-            total, steps, _ = self._play_one(loop, states, actor_params, seed, which)
+            total, steps, _ = self._play_one(loop, states, actor_params, seed, which, longest=longest)
             with naming_the_episode(simulator, _title(name, episode)):
                 record = {"return": total, **metrics_of(simulator, states)}
                 return Played(record, steps, simulator.message(states[0]))
@@ -141,10 +147,12 @@ class CompiledPlayer:
         which: tuple[str, int, str],
         most_actions: int = 0,
         excursion: int = 0,
+        longest: int = 0,
     ) -> tuple[float, int, EpisodeArrays]:
         """Play an episode of (streams, episode, policy) in ``state_dtype``[1]; return its return, steps and arrays.
 
-        With an ``excursion`` it begins in the state as it is, and has at most so many steps.
+        With an ``excursion`` it begins in the state as it is, and has at most so many steps; ``longest`` are the most
+        steps of another one in place of those of the simulator.
         """
         simulator, (streams, episode, name) = self._simulator, which
         rngs = stream(seed, streams, episode), stream(seed, f"{streams} policy", episode)
@@ -154,7 +162,7 @@ class CompiledPlayer:
         elif actor_params is not None and self._spec is not None:
             actor = new_actor_arrays(actor_params, self._spec, POLICIES[name])
         with naming_the_episode(simulator, _title(name, episode)):
-            arrays, limit = new_episode_arrays(simulator, most_actions), excursion or simulator.max_steps
+            arrays, limit = new_episode_arrays(simulator, most_actions), excursion or longest or simulator.max_steps
             given = states, simulator.parameters, actor, *rngs, arrays, limit, excursion > 0
             steps, total, status = loop(*given)
         if status != OK:

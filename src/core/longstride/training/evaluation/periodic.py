@@ -24,8 +24,8 @@ OF_A_RUN = 10
 CHOICE = "choice of the policy"
 """Random streams of the comparison at the end of a run, which are not those that chose what is compared."""
 
-RARE, PARTIAL = "rare states", "partial episodes"
-"""Random streams of what is played from rarely visited states, and from states of training."""
+RARE, PARTIAL, LONG = "rare states", "partial episodes", "long episodes"
+"""Random streams of what is played from rarely visited states, from states of training, and for longer than usual."""
 
 _EVALUATIONS, _EPISODES, _MOST_EPISODES, _MOST_STEPS = 8, 4, 100, 200_000
 """Evaluations that no setting names: about how many, the fewest and most episodes of one, and its most steps."""
@@ -42,6 +42,9 @@ PlayEpisodes = Callable[[np.ndarray, str, Iterable[int], str], list[Played]]
 
 PlayFrom = Callable[..., list[Played]]
 """Plays an actor's parameters from some states: see :meth:`EpisodesPlayer.play_from`."""
+
+PlayLong = Callable[[np.ndarray, str, Iterable[int], int], list[Played]]
+"""Plays long episodes with an actor's parameters: see :meth:`EpisodesPlayer.play_long`."""
 
 
 class Evaluated(NamedTuple):
@@ -70,6 +73,7 @@ class PeriodicEvaluation:
     most: float = np.inf  # steps that all evaluations may take together in a run of the planned length
     expects: bool = False  # whether episodes may take more steps than the simulator expects
     play_from: PlayFrom = lambda *given, **named: []  # plays from given states, if the simulator can
+    play_long: PlayLong = lambda *given: []  # plays episodes that are cut later, if the simulator can
 
     @property
     def asked(self) -> bool:
@@ -128,7 +132,7 @@ class PeriodicEvaluation:
         return min(left, OF_A_RUN * _MOST_STEPS)
 
     def further_budget(self, outcomes: int) -> float:
-        """Return the steps of partial episodes, where episodes are cut.
+        """Return the steps of partial episodes, and those of long ones, where episodes are cut.
 
         ``outcomes`` are further ones of the steps of training, each of which is a step of the simulator as well.
         """
@@ -166,7 +170,7 @@ def unasked_evaluation(
     length = Length(steps, _EPISODES, _MOST_EPISODES)
     play, expects = EpisodesPlayer(played, spec, seed, threads, patience), played.max_steps > episode
     cut = played.max_steps if played.max_steps < simulator.max_steps else 0
-    return PeriodicEvaluation(play, length, episode, 0, interval, cut, share, expects, play.play_from)
+    return PeriodicEvaluation(play, length, episode, 0, interval, cut, share, expects, play.play_from, play.play_long)
 
 
 class EpisodesPlayer:
@@ -200,6 +204,13 @@ class EpisodesPlayer:
         assert isinstance(player, CompiledPlayer)
         play = partial(player.play_from, name, params, states, steps, self._seed, streams, first)
         return self._in_time(len(states), play)
+
+    def play_long(self, params: np.ndarray, name: str, episodes: Iterable[int], longest: int) -> list[Played]:
+        """Play numbered episodes of at most ``longest`` steps with an actor's parameters, of a compiled simulator."""
+        numbers, player = list(episodes), self._player
+        assert isinstance(player, CompiledPlayer)
+        play = partial(player.play_each, name, params, numbers, self._seed, LONG, longest)
+        return self._in_time(len(numbers), play)
 
     def _in_time(self, episodes: int, play: Callable[[], list[Played]]) -> list[Played]:
         """Return what some episodes have played.

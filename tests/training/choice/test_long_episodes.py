@@ -1,0 +1,105 @@
+"""Policies compared in long episodes: what grows too slowly for parts of them."""
+
+import numpy as np
+import pytest
+from helpers.specs import params_that_prefer
+
+pytest.importorskip("scipy")
+
+from longstride import Discrete, Simulator
+from longstride.policies.families.mlp.family import MLP
+from longstride.policies.spec import PolicySpec
+from longstride.training.choice.candidates import Candidate, Candidates
+from longstride.training.choice.choose import choice_line, choose
+from longstride.training.choice.halving import Arm
+from longstride.training.choice.long_episodes import look_again, steps_of_long
+from longstride.training.choice.partial_episodes import FromTraining
+from longstride.training.evaluation.periodic import unasked_evaluation
+
+
+class Slow(Simulator):
+    """The first action costs 1, and `late` after 12,000 of 50,000 steps; the second one always costs 2."""
+
+    observation_size, action_space, max_steps, main_metric = 1, Discrete(2), 50_000, "cost"
+    main_metric_lower_is_better = True
+    state_dtype = np.dtype([("cost", np.float64), ("age", np.int64)])
+    metrics_dtype = np.dtype([("cost", np.float64)])
+
+    def __init__(self, late=5.0):
+        self.parameters = (late,)
+
+    def reset(state, parameters, rng):
+        state.cost = 0.0
+        state.age = 0
+
+    def observe(state, parameters, observation):
+        observation[0] = 0.0
+
+    def step(state, parameters, action, rng):
+        first = 1.0 if state.age < 12_000 else parameters[0]
+        cost = (2.0 if action == 1 else first) + 0.1 * rng.random()
+        state.cost += cost
+        state.age += 1
+        return -cost, False
+
+    def episode_metrics(state, parameters, metrics):
+        metrics.cost = state.cost / state.age
+
+
+SPEC = PolicySpec(1, Discrete(2), (4,), (4,), "relu", MLP)
+YOUNG = np.array([(0.0, 5_000 + k) for k in range(40)], Slow.state_dtype)
+
+
+def choice_of(budget, late=5.0, preferences=(8.0, -8.0)):
+    """Return the choice between the second action and the first one, which the last policy takes."""
+    evaluation, kept = unasked_evaluation(Slow(late), SPEC, 1_000_000, 0, 1), Candidates(lower_is_better=True)
+    for iteration, preference in zip((3, 5), preferences, strict=True):
+        kept.add(Candidate(iteration, params_that_prefer(SPEC, preference), [9.0] * 4))
+    given = FromTraining(YOUNG, budget)
+    return choose(kept, evaluation, Slow(late), SPEC, 60_000, YOUNG[:0], given=given), evaluation
+
+
+def test_long_episodes_show_what_parts_of_them_do_not():
+    choice, evaluation = choice_of(1e6)
+    assert (choice.candidate.iteration, choice.longest) == (3, 25_000)
+    assert choice.value == pytest.approx(2.05, rel=0.01)
+    assert choice_line(Slow(), choice, evaluation.cut).startswith(
+        f"The policy of the run is the one after iteration 3, the best of 2 in {choice.partial_episodes} partial "
+        f"episodes from states of training and {choice.episodes} long episodes of at most 25,000 steps: cost 2.0"
+    )
+    without, evaluation = choice_of(2 * 40 * evaluation.cut - 1)
+    assert (without.candidate.iteration, without.longest) == (5, 0), "too few steps"
+    assert "long" not in choice_line(Slow(), without, evaluation.cut)
+
+
+def test_where_they_show_no_difference_the_policy_stays():
+    choice, _ = choice_of(1e6, late=2.0 + 12_000 / 13_000)
+    assert (choice.candidate.iteration, choice.longest) == (5, 25_000)
+    assert choice.verdict.metric == "return", "of partial episodes, which decided"
+
+
+def test_draws_that_are_better_in_them_are_drawn():
+    """Likeliest actions cost 3.1 and draws 2.5; in parts of episodes it is the other way round."""
+    choice, _ = choice_of(1e6, preferences=(-0.1, -0.1))
+    assert (choice.draws, choice.verdict.metric, choice.verdict.word) == (True, "cost", "better")
+
+
+def test_all_likeliest_actions_come_before_draws():
+    asked = []
+
+    def play(arm, episodes):
+        asked.append(arm)
+        return [(1.0 + arm.candidate, 100) for _ in episodes]
+
+    arms = [Arm(i, draws) for i in range(3) for draws in (False, True)]
+    found = look_again(Arm(1, True), arms, play, 100 * 40.0, 100, True, [None] * 3)
+    assert asked[:5] == [Arm(1, True), Arm(0, False), Arm(1, False), Arm(2, False), Arm(0, True)]
+    assert found.best == Arm(0, False)
+
+
+@pytest.mark.parametrize(
+    ("budget", "most", "cut", "steps"),
+    [(2e6, 90_000, 3_125, 50_000), (2e6, 30_000, 3_125, 30_000), (2e5, 30_000, 2_501, 0), (2e6, 6_000, 3_125, 0)],
+)
+def test_long_episodes_are_as_long_as_the_budget_allows(budget, most, cut, steps):
+    assert steps_of_long(budget, most, cut) == steps
