@@ -108,20 +108,11 @@ def test_two_processes_that_share_what_they_find_play_the_same(rollouts, weights
     assert same(rollouts, found)
 
 
-def test_recent_states_are_those_in_which_natural_episodes_go_on(weights):
-    collector, going_on = new_collector(), 0
-    for _ in range(3):
-        rollout = played(collector, weights, 1)[0]
-        ended = [trajectory.terminated[-1] or trajectory.truncated[-1] for trajectory, *_ in rollout]
-        going_on += sum(natural and not over for (*_, natural), over in zip(rollout, ended, strict=True))
-    assert len(collector.exploring.recent_states) == going_on > 0
-
-
 def test_forgotten_states_leave_a_natural_rollout_and_excursions_begin_again(weights):
     collector = new_collector()
     played(collector, weights, 2)
     collector.exploring.forget()
-    assert len(collector.exploring.rare_states(8)) == len(collector.exploring.recent_states) == 0
+    assert len(collector.exploring.rare_states(8)) == 0
     kinds = [[natural for *_, natural in round_] for round_ in played(collector, weights, 2)]
     assert kinds == [[True] * INSTANCES, [i not in EXPLORERS for i in range(INSTANCES)]]
     new_collector(explorers=0).exploring.forget()

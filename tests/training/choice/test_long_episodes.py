@@ -13,7 +13,6 @@ from longstride.training.choice.candidates import Candidate, Candidates
 from longstride.training.choice.choose import choice_line, choose
 from longstride.training.choice.halving import Arm
 from longstride.training.choice.long_episodes import look_again, steps_of_long
-from longstride.training.choice.partial_episodes import FromTraining
 from longstride.training.evaluation.periodic import unasked_evaluation
 
 
@@ -47,53 +46,69 @@ class Slow(Simulator):
 
 
 SPEC = PolicySpec(1, Discrete(2), (4,), (4,), "relu", MLP)
-YOUNG = np.array([(0.0, 5_000 + k) for k in range(40)], Slow.state_dtype)
+NOTHING = np.empty(0, Slow.state_dtype)
 
 
-def choice_of(budget, late=5.0, preferences=(8.0, -8.0)):
+def choice_of(further, simulator=Slow, late=5.0, preferences=(8.0, -8.0)):
     """Return the choice between the second action and the first one, which the last policy takes."""
-    evaluation, kept = unasked_evaluation(Slow(late), SPEC, 1_000_000, 0, 1), Candidates(lower_is_better=True)
+    evaluation, kept = unasked_evaluation(simulator(late), SPEC, 1_000_000, 0, 1), Candidates(lower_is_better=True)
     for iteration, preference in zip((3, 5), preferences, strict=True):
         kept.add(Candidate(iteration, params_that_prefer(SPEC, preference), [9.0] * 4))
-    given = FromTraining(YOUNG, budget)
-    return choose(kept, evaluation, Slow(late), SPEC, 60_000, YOUNG[:0], given=given), evaluation
+    return choose(kept, evaluation, simulator(late), SPEC, 60_000, NOTHING, further=further), evaluation
 
 
-def test_long_episodes_show_what_parts_of_them_do_not():
+def test_long_episodes_show_what_the_beginnings_of_episodes_do_not():
     choice, evaluation = choice_of(1e6)
-    assert (choice.candidate.iteration, choice.longest) == (3, 25_000)
+    assert (choice.candidate.iteration, choice.longest, choice.policies) == (3, 25_000, 2)
     assert choice.value == pytest.approx(2.05, rel=0.01)
     assert choice_line(Slow(), choice, evaluation.cut).startswith(
-        f"The policy of the run is the one after iteration 3, the best of 2 in {choice.partial_episodes} partial "
-        f"episodes from states of training and {choice.episodes} long episodes of at most 25,000 steps: cost 2.0"
+        "The policy of the run is the one after iteration 3, the best of 2 in "
+        f"{choice.episodes} further episodes of at most 25,000 steps: cost 2.0"
     )
     without, evaluation = choice_of(2 * 40 * evaluation.cut - 1)
     assert (without.candidate.iteration, without.longest) == (5, 0), "too few steps"
-    assert "long" not in choice_line(Slow(), without, evaluation.cut)
+    assert "further episodes of at most 1,562 steps: cost 1.0" in choice_line(Slow(), without, evaluation.cut)
 
 
-def test_where_they_show_no_difference_the_policy_stays():
-    choice, _ = choice_of(1e6, late=2.0 + 12_000 / 13_000)
-    assert (choice.candidate.iteration, choice.longest) == (5, 25_000)
-    assert choice.verdict.metric == "return", "of partial episodes, which decided"
+class Short(Slow):
+    """Episodes end after 1,500 steps, before they are cut."""
+
+    def step(state, parameters, action, rng):
+        cost = 1.0 + action + 0.1 * rng.random()
+        state.cost += cost
+        state.age += 1
+        return -cost, state.age == 1_500
+
+
+def test_whole_episodes_decide_themselves():
+    choice, _ = choice_of(1e6, Short)
+    assert (choice.candidate.iteration, choice.longest) == (5, 0)
+
+
+def test_where_they_show_no_difference_the_last_policy_stays():
+    """The first action costs 2 in the mean of a long episode, and 1 in the beginning."""
+    for preferences, iteration in (((8.0, -8.0), 5), ((-8.0, 8.0), 5)):
+        choice, _ = choice_of(1e6, late=2.0 + 12_000 / 13_000, preferences=preferences)
+        assert (choice.candidate.iteration, choice.longest) == (iteration, 25_000)
 
 
 def test_draws_that_are_better_in_them_are_drawn():
-    """Likeliest actions cost 3.1 and draws 2.5; in parts of episodes it is the other way round."""
+    """Likeliest actions cost 3.1 and draws 2.5; in beginnings it is the other way round."""
     choice, _ = choice_of(1e6, preferences=(-0.1, -0.1))
     assert (choice.draws, choice.verdict.metric, choice.verdict.word) == (True, "cost", "better")
 
 
-def test_all_likeliest_actions_come_before_draws():
+def test_the_best_one_before_and_all_likeliest_actions_come_before_draws():
     asked = []
 
-    def play(arm, episodes):
-        asked.append(arm)
-        return [(1.0 + arm.candidate, 100) for _ in episodes]
+    def play(arm, episodes, longest):
+        asked.append((arm, longest))
+        return [(1.0 + arm.candidate, longest) for _ in episodes]
 
     arms = [Arm(i, draws) for i in range(3) for draws in (False, True)]
-    found = look_again(Arm(1, True), arms, play, 100 * 40.0, 100, True, [None] * 3)
-    assert asked[:5] == [Arm(1, True), Arm(0, False), Arm(1, False), Arm(2, False), Arm(0, True)]
+    found = look_again(Arm(1, False), Arm(2, True), arms, play, 100 * 40.0, 100, True, [None] * 3)
+    order = [Arm(1, False), Arm(2, True), Arm(0, False), Arm(2, False), Arm(0, True)]
+    assert asked[:5] == [(arm, 100) for arm in order]
     assert found.best == Arm(0, False)
 
 

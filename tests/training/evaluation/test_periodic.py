@@ -225,7 +225,7 @@ def test_a_run_whose_rollouts_grow_is_evaluated_unasked(tmp_path):
     assert (facts["best_judged_by"], facts["best"]) == ("evaluations", run.trainer.best_tracker.best.value)
     trained = sum(r["steps"] for r in read_metrics(tmp_path / "unasked"))
     assert 256 * 8 + run.trainer.best_tracker.chosen.steps <= trained / 10, "together"
-    assert run.trainer.best_tracker.chosen.partial_episodes == 0, "episodes are whole"
+    assert run.trainer.best_tracker.chosen.longest == 0, "episodes are whole"
     without_asking(tmp_path / "never", evaluate_every=0)
     first, second = (load_checkpoint(tmp_path / name)[0] for name in ("unasked", "never"))
     assert all(torch.equal(first[name], second[name]) for name in second)
@@ -367,7 +367,7 @@ def test_evaluations_keep_to_their_share_where_episodes_become_longer_than_expec
     assert chosen.value > 500.0
     assert spent + chosen.steps <= 1.05 * sum(r["steps"] for r in records) / 10
     assert "on the episodes of all evaluations, each cut after 1,000 steps: return" in printed
-    assert f"{chosen.episodes} long episodes of at most {chosen.longest:,} steps: return" in printed
+    assert f"{chosen.episodes} further episodes of at most {chosen.longest:,} steps: return" in printed
 
 
 def test_the_last_policy_stays_where_evaluations_ended_early_and_nothing_is_compared(tmp_path, monkeypatch):

@@ -14,7 +14,6 @@ from longstride.simulators.simulator import Simulator
 from longstride.training.choice.candidates import Candidate, Candidates
 from longstride.training.choice.choose import Choice, choice_line, choose
 from longstride.training.choice.mean_policy import MeanPolicy
-from longstride.training.choice.partial_episodes import FromTraining
 from longstride.training.choice.rare_losses import RareLosses
 from longstride.training.choice.rare_states import MOST_STATES, excursions_sentence
 from longstride.training.display.messages import evaluation_line, start_line
@@ -66,8 +65,8 @@ class BestTracker:
         if evaluation is None or not self._spent:
             return 0.0
         seconds = self._seconds if evaluation.due(iteration, is_last, trained, self._evaluated_at) else 0.0
-        further = self._from_training(self._outcomes + self._last_outcomes).budget
-        return seconds + self._pace * (evaluation.budget(trained, self._spent) + 2 * further)
+        further = evaluation.further_budget(self._outcomes + self._last_outcomes)
+        return seconds + self._pace * (evaluation.budget(trained, self._spent) + further)
 
     def see_start(self, progress: Progress) -> float:
         """Evaluate the policy that training begins with, which may stay the best; return the seconds that took."""
@@ -143,9 +142,8 @@ class BestTracker:
             return
         self._begin_phase(progress)
         budget, rare = evaluation.budget(self.trained, self._spent), self._exploring.rare_states(MOST_STATES)
-        given = self._from_training(self._outcomes)
-        further = self._mean_candidate(iteration), self._rare_losses.largest, self._episode_steps, given
-        arguments = evaluation, self._simulator, self._spec, budget, rare, *further
+        further = self._rare_losses.largest, self._episode_steps, evaluation.further_budget(self._outcomes)
+        arguments = evaluation, self._simulator, self._spec, budget, rare, self._mean_candidate(iteration), *further
         self.chosen = self._ranks.from_first(lambda: choose(self._candidates, *arguments))
         if self.chosen is None and self.best.judged_by == "evaluations" and not self._candidates.kept[-1].values:
             self.best = Best(self.best.value, "iterations")  # evaluations ended long ago, so none speaks for another
@@ -155,12 +153,6 @@ class BestTracker:
             shown = acting_sentence(self.chosen.verdict) or excursions_sentence(self.chosen.rare)
             for line in filter(None, (choice_line(self._simulator, self.chosen, evaluation.cut), shown)):
                 progress.say(line)
-
-    def _from_training(self, outcomes: int) -> FromTraining:
-        """Return the states of training for partial episodes, after so many further outcomes of its steps."""
-        states, evaluation = self._exploring.recent_states, self._evaluation
-        applies = evaluation is not None and len(states) > 0 and not self._spec.has_memory
-        return FromTraining(states, evaluation.further_budget(outcomes) if evaluation and applies else 0.0)
 
     def _mean_candidate(self, iteration: int) -> Candidate | None:
         """Return the mean of the late policies, judged as the newest one where that met no rare event."""

@@ -9,7 +9,6 @@ import numpy as np
 from longstride.rollout.exploring.archive import Archive, ArchivedState, Findings
 from longstride.rollout.exploring.finds import CELLS, NONE, Finds, count_visits, new_finds
 from longstride.rollout.exploring.reach import Reach
-from longstride.rollout.exploring.recent_states import RecentStates
 from longstride.rollout.trajectory import Trajectory
 from longstride.seeding import stream
 
@@ -31,7 +30,6 @@ class Played(NamedTuple):
     trajectory: Trajectory
     age: int  # steps of its episode at the end of the rollout
     finds: Finds
-    state: np.ndarray  # ``state_dtype``[1], where a natural episode goes on; [0] if it is over
 
 
 class Sample(NamedTuple):
@@ -46,7 +44,6 @@ class Part(NamedTuple):
 
     findings: Findings
     samples: list[Sample]
-    states: np.ndarray  # ``state_dtype``[n], where its natural episodes go on
 
 
 class Exploring(Protocol):
@@ -87,10 +84,6 @@ class Exploring(Protocol):
 
     def rare_states(self, count: int) -> np.ndarray:
         """Return at most so many archived states, ``state_dtype``[n], rarely visited ones more often than others."""
-
-    @property
-    def recent_states(self) -> np.ndarray:
-        """States of natural episodes at the ends of the last rollouts, ``state_dtype``[n]."""
 
     def take_lines(self) -> list[str]:
         """Return sentences for the user."""
@@ -144,11 +137,6 @@ class NoExploring:
         """Return no states."""
         return np.empty(0, self._dtype)
 
-    @property
-    def recent_states(self) -> np.ndarray:
-        """No states."""
-        return np.empty(0, self._dtype)
-
     def take_lines(self) -> list[str]:
         """Return nothing."""
         return []
@@ -174,7 +162,7 @@ class Exploration:
 
     def __init__(self, seed: int, every: int, restart_after: int, state_dtype: np.dtype) -> None:
         self._seed, self._every, self._dtype = seed, every, state_dtype
-        self._archive, self._reach, self._recent = Archive(state_dtype), Reach(restart_after), RecentStates(state_dtype)
+        self._archive, self._reach = Archive(state_dtype), Reach(restart_after)
         self._rollouts, self._limit = 0, np.array([self._reach.now], np.int64)
 
     @property
@@ -211,13 +199,11 @@ class Exploration:
     def part(self, played: Iterable[Played], actor_params: np.ndarray) -> Part:
         """Return what some instances add after a rollout, and free their places."""
         visits, states, samples = np.zeros(CELLS, np.float32), list[Finds](), list[Sample]()
-        goes_on = [np.empty(0, self._dtype)]
         for each in played:
             count_visits(each.trajectory.observations, actor_params, visits)
             states.append(each.finds)
             if not self.explores(each.number):
                 samples += _samples(each)
-            goes_on.append(each.state)
         used = [each.cells[0] != NONE for each in states]
         columns = [
             np.concatenate([getattr(each, name)[0][taken] for each, taken in zip(states, used, strict=True)])
@@ -226,13 +212,12 @@ class Exploration:
         for finds in states:
             finds.rarity.fill(np.inf)
             finds.cells.fill(NONE)
-        return Part(Findings(visits, *columns), samples, np.concatenate(goes_on))
+        return Part(Findings(visits, *columns), samples)
 
     def learn(self, parts: Sequence[Part | None], terminated: bool) -> None:
         """Include the parts of all processes; where episodes are terminated, they are not given up."""
         known = [part for part in parts if part is not None]
         self._archive.learn(part.findings for part in known)
-        self._recent.learn(part.states for part in known)
         if not terminated:
             self._reach.learn(sample for part in known for sample in part.samples)
         self._rollouts += 1
@@ -242,18 +227,12 @@ class Exploration:
     def forget(self) -> None:
         """Forget all states: their cells are those of other scales, and their episodes those of a policy long gone."""
         self._archive.clear()
-        self._recent.clear()
 
     def rare_states(self, count: int) -> np.ndarray:
         """Return at most so many different archived states, ``state_dtype``[n], rarely visited ones most likely."""
         drawn = islice(self._archive.draws(stream(self._seed, "draws of rare states", self._rollouts)), 4 * count)
         found = {id(each): each.state for each in drawn} if len(self._archive) else {}
         return np.array(list(found.values())[:count], self._dtype)
-
-    @property
-    def recent_states(self) -> np.ndarray:
-        """States of natural episodes at the ends of the last rollouts, ``state_dtype``[n]."""
-        return self._recent.states
 
     def take_lines(self) -> list[str]:
         """Return a sentence where the policy does not keep up."""
@@ -263,7 +242,7 @@ class Exploration:
     def arrays(self) -> dict[str, np.ndarray]:
         """Return what a checkpoint keeps, by name."""
         numbers = {"numbers": np.array([self._rollouts, self._limit[0]], np.int64)}
-        arrays = self._archive.arrays() | self._reach.arrays() | self._recent.arrays() | numbers
+        arrays = self._archive.arrays() | self._reach.arrays() | numbers
         return {f"{_PREFIX}{name}": array for name, array in arrays.items()}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
@@ -271,7 +250,6 @@ class Exploration:
         own = {name.removeprefix(_PREFIX): array for name, array in arrays.items() if name.startswith(_PREFIX)}
         self._archive.restore(own)
         self._reach.restore(own)
-        self._recent.restore(own)
         self._rollouts, self._limit[0] = own.get("numbers", np.array([0, self._reach.now])).tolist()
 
 

@@ -135,8 +135,7 @@ class FixedLengthInstance:
 
     def played(self) -> Played:
         """Return what the instance played in this rollout."""
-        goes_on = self.states[: int(not self.over)].copy()  # nothing of an excursion, which ends with the rollout
-        return Played(self.index, self.trajectory, self.age, self._arrays.finds, goes_on)
+        return Played(self.index, self.trajectory, self.age, self._arrays.finds)
 
     def outcome(self) -> EpisodeOutcome | None:
         """Return how the episode ended; None after an excursion."""

@@ -12,7 +12,7 @@ from longstride.text import counted, in_words, scale_of, with_margin
 from longstride.training.choice.candidates import Candidate, Candidates
 from longstride.training.choice.contenders import WAYS, Contenders
 from longstride.training.choice.halving import FEWEST_OF_TWO, FOR_EACH_ARM, Arm, Halved, halve
-from longstride.training.choice.partial_episodes import NO_STATES, FromTraining, halve_from
+from longstride.training.choice.long_episodes import look_again
 from longstride.training.choice.rare_losses import vanishes_with_a_loss
 from longstride.training.choice.rare_states import Excursions, compare_from
 from longstride.training.evaluation.comparison import Verdict, compare
@@ -37,15 +37,14 @@ class Choice(NamedTuple):
 
     candidate: Candidate
     draws: bool  # whether it draws its actions
-    value: float  # mean of its main metric, in long episodes if it played some
+    value: float  # mean of its main metric
     margin: float  # half of the 95 % interval of the mean
-    episodes: int  # episodes of it, of which the value is the mean
+    episodes: int  # episodes of it, long ones if there were some
     policies: int  # policies that were compared
-    steps: int  # environment steps of the comparison, without those from given states and of long episodes
+    steps: int  # environment steps of the comparison, without those from rarely visited states and of long episodes
     verdict: Verdict | None  # how its draws compare with its likeliest actions; None if not both were played
     rare: Excursions | None = None  # the same from rarely visited states; None if that decides nothing
-    partial_episodes: int = 0  # those of the policy from states of training, if they decided
-    longest: int = 0  # steps after which a long episode ends; 0 if there were none
+    longest: int = 0  # most steps of a long episode; 0 if there were none
 
 
 def choose(
@@ -58,7 +57,7 @@ def choose(
     mean_policy: Candidate | None = None,
     rare_loss: float = 0.0,
     taken: float = 0.0,
-    given: FromTraining = NO_STATES,
+    further: float = 0.0,
 ) -> Choice | None:
     """Compare the mean of the late policies, the newest one and the best others; None if the budget is too small.
 
@@ -67,9 +66,8 @@ def choose(
     earlier policies if it leads in evaluations. An earlier one is not the best if its gain is there only because its
     episodes have had no rare loss.
 
-    Where most episodes are cut, and returns rank the policies as the main metric does, partial episodes from states of
-    training decide. Then all play long episodes, in which another policy may be shown to be better. If the likeliest
-    actions of the best one are not shown to be better than draws, rarely visited states decide.
+    Where most episodes were cut, long ones decide. If the likeliest actions of the best one are not shown to be better
+    than draws, rarely visited states do.
 
     Args:
         candidates: policies of the run, the newest one last.
@@ -81,7 +79,7 @@ def choose(
         mean_policy: mean of its late policies; None if there is none.
         rare_loss: largest loss of a part of an episode that training met once in a while; 0 if there is none.
         taken: steps that an episode took in the last evaluation, if that is known and more than expected.
-        given: states that training visited, for partial episodes.
+        further: environment steps of long episodes.
     """
     newest, steps = candidates.kept[-1], max(evaluation.episode_steps, taken)
     aside = _put_aside(budget, steps) if len(rare_states) and not spec.has_memory else 0.0
@@ -89,51 +87,25 @@ def choose(
     others = (each for each in candidates.in_order() if each is not newest)
     contenders = Contenders([newest, *means, *others][:_CONTENDERS], evaluation, simulator, spec)
     arms = _arms(len(contenders.of), len(means), _leads(candidates, spec))
-    limits = budget - aside, steps, simulator.main_metric_lower_is_better
-    found = halve(arms, contenders.play, *limits, [each.worst for each in contenders.of], len(means))
+    judged = simulator.main_metric_lower_is_better, [each.worst for each in contenders.of]
+    found = halve(arms, contenders.play, budget - aside, steps, *judged, len(means))
     if found is None:
         return None
-    best, by, metric, partial_episodes, long, longest = _decide(contenders, found, arms, given, len(means), rare_loss)
-    values = (found if long is None else long).values.get(best)
-    values = values or [value for value, _ in contenders.play(best, range(FOR_EACH_ARM))]
-    if not (numbers := [value for value in values if value is not None]):
+    best, spent = _best_of(found, arms[0], contenders.returns, len(means), rare_loss), found.steps
+    longest = contenders.longest(further)
+    if longest:
+        found = look_again(arms[0], best, arms, contenders.play_long, further, longest, *judged)
+        best = _best_of(found, arms[0], contenders.returns_long, len(means), rare_loss)
+    if not (numbers := [value for value in found.values[best] if value is not None]):
         return None
-    verdict = _draws_against_likeliest(by, best.candidate, simulator, metric)
+    verdict = _draws_against_likeliest(found.values, best.candidate, simulator)
     rare, is_open = None, not best.draws and (verdict is None or verdict.word == "no difference shown")
     if aside and is_open:
         rare = compare_from(rare_states, partial(evaluation.play_from, contenders.params[best.candidate]), aside)
     draws = best.draws or (rare is not None and rare.draws_are_better)
     mean, margin = map(float, mean_and_margin(np.array(numbers)))
-    counts = len(numbers), len({arm.candidate for arm in by.values}), contenders.steps
-    return Choice(contenders.of[best.candidate], draws, mean, margin, *counts, verdict, rare, partial_episodes, longest)
-
-
-class _Decision(NamedTuple):
-    """The best arm, and what has shown it."""
-
-    best: Arm
-    by: Halved  # the comparison in which it was the best
-    metric: str  # what was compared there; empty for the main metric
-    partial_episodes: int  # those of the best arm, if they decided
-    long: Halved | None = None  # long episodes
-    longest: int = 0  # most steps of each
-
-
-def _decide(
-    contenders: Contenders, found: Halved, arms: Sequence[Arm], given: FromTraining, means: int, rare_loss: float
-) -> _Decision:
-    """Return the best arm by the episodes that were played or, where most were cut, by partial and long ones."""
-    again = _again(contenders, found, given, arms)
-    by, returns, metric = (found, contenders.returns, "")
-    if again is not None:
-        by, returns, metric = again, contenders.returns_from, "return"
-    best = _best_of(by, arms[0], returns, means, rare_loss)
-    longest = contenders.longest(given.budget)
-    long = contenders.look_again(best, arms, given.budget, longest) if longest else None
-    if long is not None and (better := _best_of(long, best, contenders.returns_long, means, rare_loss)) != best:
-        best, by, metric = better, long, ""
-    partial_episodes = 0 if again is None else len(again.values.get(best, []))
-    return _Decision(best, by, metric, partial_episodes, long, longest if long is not None else 0)
+    counts = len(numbers), len({arm.candidate for arm in found.values}), spent
+    return Choice(contenders.of[best.candidate], draws, mean, margin, *counts, verdict, rare, longest)
 
 
 def _put_aside(budget: float, steps: float) -> float:
@@ -161,13 +133,6 @@ def _leads(candidates: Candidates, spec: PolicySpec) -> bool:
     return not spec.is_gaussian and len(ranked) == len(kept) and ranked[0] is kept[-1]
 
 
-def _again(contenders: Contenders, found: Halved, given: FromTraining, arms: Sequence[Arm]) -> Halved | None:
-    """Return what partial episodes have found; None where the episodes that were played decide themselves."""
-    if not contenders.are_cut or not contenders.returns_rank_as_the_metric(found):
-        return None
-    return halve_from(given, arms, contenders.play_from, contenders.cut, contenders.negligible(found))
-
-
 def _best_of(found: Halved, first: Arm, returns: Mapping[Arm, Sequence[float]], means: int, rare_loss: float) -> Arm:
     """Return the best arm, unless it is an earlier policy whose gain is there only without a rare loss."""
     if found.best.candidate <= means:
@@ -175,31 +140,27 @@ def _best_of(found: Halved, first: Arm, returns: Mapping[Arm, Sequence[float]], 
     return first if vanishes_with_a_loss(returns[found.best], returns[first], rare_loss) else found.best
 
 
-def _draws_against_likeliest(found: Halved, candidate: int, simulator: Simulator, metric: str) -> Verdict | None:
-    """Return how the draws of a candidate compare with its likeliest actions in the episodes of both.
-
-    ``found`` has the values of a metric; of the main one if none is named.
-    """
-    ways = {name: found.values.get(Arm(candidate, draws), []) for draws, name in WAYS.items()}
-    count, metric = min(map(len, ways.values())), metric or simulator.main_metric
+def _draws_against_likeliest(
+    values: dict[Arm, list[float | None]], candidate: int, simulator: Simulator
+) -> Verdict | None:
+    """Return how the draws of a candidate compare with its likeliest actions in the episodes of both."""
+    ways = {name: values.get(Arm(candidate, draws), []) for draws, name in WAYS.items()}
+    count, metric = min(map(len, ways.values())), simulator.main_metric
     records = {
         name: [{metric: value} if value is not None else {} for value in of[:count]] for name, of in ways.items()
     }
-    return compare(Evaluation(count, records), simulator, "trained_sampled", "trained", metric)
+    return compare(Evaluation(count, records), simulator, "trained_sampled", "trained")
 
 
 def choice_line(simulator: Simulator, choice: Choice, cut: int = 0) -> str:
-    """Return the line about the policy that a run ends with; its episodes were cut after so many steps, if not 0."""
+    """Return the line about the policy that a run ends with; its episodes, unless long, were cut after so many steps."""
     metric, iteration = simulator.main_metric, choice.candidate.iteration
     scale = scale_of(simulator.unit_of(metric), choice.value)
     which = f"the one after iteration {iteration}" if iteration else "the untrained one"
     which = "the mean of its late ones" if choice.candidate.is_mean else which
     number = with_margin(choice.value * scale.factor, choice.margin * scale.factor)
-    long = counted(choice.episodes, "long episode" if choice.longest else "further episode")
-    partial_ones = f"{counted(choice.partial_episodes, 'partial episode')} from states of training"
-    joined = f"{partial_ones} and {long}" if choice.longest else f"{partial_ones}. In {long}"
-    effort = f"the best of {choice.policies} in {joined if choice.partial_episodes else long}"
-    cut = choice.longest or cut
+    episodes, cut = counted(choice.episodes, "further episode"), choice.longest or cut
+    effort = f"the best of {choice.policies} in {episodes}"
     effort += f" of at most {cut:,} steps" if cut else ""
     draws = ", drawing its actions" if choice.draws else ""
     return f"The policy of the run is {which}, {effort}: {in_words(metric)} {number}{scale.suffix}{draws}."
@@ -211,7 +172,7 @@ def keep_choice(directory: RunDirectory, choice: Choice) -> None:
     Raises:
         UserError: it cannot be written.
     """
-    shown = {"metric": choice.verdict.metric, **choice.verdict.as_json()} if choice.verdict is not None else {}
+    shown = choice.verdict.as_json() if choice.verdict is not None else {}
     if choice.rare is not None:
         shown |= {FROM_RARE_STATES: choice.rare.as_json()}
     if shown:

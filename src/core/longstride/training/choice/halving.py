@@ -17,7 +17,7 @@ FEWEST_OF_TWO, _ENOUGH, FOR_EACH_ARM = 4, 4, 8
 """Episodes of two policies at least; those of each in the first round, from which an interval rules a policy out; and
 those that the budget has to have for each arm that takes part."""
 
-NEGLIGIBLE = 0.005
+_NEGLIGIBLE = 0.005
 """Gain, as a share of the metric, that decides nothing."""
 
 
@@ -48,12 +48,11 @@ def halve(
     lower_is_better: bool,
     worst: Sequence[float | None] = (),
     beside: int = 0,
-    negligible: float | None = None,
 ) -> Halved | None:
     """Return the best of some arms; None if the budget does not even compare two.
 
-    The first arm stays the best, unless another one is shown to be better. So does one that takes the likeliest actions
-    against one that draws them.
+    The first arm, which takes the likeliest actions, stays the best, unless another one is shown to be better. So does
+    one that takes the likeliest actions against one that draws them.
 
     Args:
         arms: policies to compare; the last ones are left out if the budget is too small for all.
@@ -63,7 +62,6 @@ def halve(
         lower_is_better: whether the main metric is a cost.
         worst: worst main metric of an episode that trained about then, for each candidate.
         beside: number of arms that take part beside those for which the budget has enough.
-        negligible: gain that decides nothing; None for a share of the metric.
     """
     affordable = budget / episode_steps
     alive = list(arms[: max(int(affordable / FOR_EACH_ARM) + beside, 2)])
@@ -84,7 +82,7 @@ def halve(
         costs = sign * common_episodes([values[arm] for arm in alive])
         bad = [None if not worst or worst[a.candidate] is None else sign * worst[a.candidate] for a in alive]  # type: ignore[operator]
         alive = _survivors(alive, costs, bad, arms[0])
-    return Halved(_best_shown(alive[0], arms[0], values, sign, negligible), values, spent)
+    return Halved(_best_shown(alive[0], arms[0], values, sign), values, spent)
 
 
 def _survivors(arms: list[Arm], costs: np.ndarray, worst: Sequence[float | None], first: Arm) -> list[Arm]:
@@ -108,9 +106,7 @@ def _survivors(arms: list[Arm], costs: np.ndarray, worst: Sequence[float | None]
     return [arms[i] for i in kept]
 
 
-def _best_shown(
-    best: Arm, first: Arm, values: dict[Arm, list[float | None]], sign: float, negligible: float | None
-) -> Arm:
+def _best_shown(best: Arm, first: Arm, values: dict[Arm, list[float | None]], sign: float) -> Arm:
     """Return the best arm, unless its gain over the first one, or over the best one without draws, is not shown.
 
     It is shown if it exceeds its standard error, paired, and is not negligible. Another policy that takes the place
@@ -120,9 +116,8 @@ def _best_shown(
     greedy = min((arm for arm in values if not arm.draws), key=lambda arm: float(gains[arm].mean()))
     for arm in [first, *([greedy] if best.draws else [])]:
         gain, size = gains[arm], abs(float(common_episodes([values[arm]]).mean()))
-        least = NEGLIGIBLE * size if negligible is None else negligible
-        if arm != best and gain.mean() <= max(float(gain.std()) / np.sqrt(len(gain)), least):
-            return arm if arm.candidate == best.candidate else _best_shown(arm, first, values, sign, negligible)
+        if arm != best and gain.mean() <= max(float(gain.std()) / np.sqrt(len(gain)), _NEGLIGIBLE * size):
+            return arm if arm.candidate == best.candidate else _best_shown(arm, first, values, sign)
     return best
 
 

@@ -109,10 +109,7 @@ def _signed(number: float) -> str:
 
 
 def compare(result: Evaluation, simulator: Simulator, policy: str, against: str, metric: str = "") -> Verdict | None:
-    """Compare two policies by a metric, the main one if none is named; None for less than two common episodes.
-
-    Lower is better where it is for the main metric. A higher return is always better, unless it is the main metric.
-    """
+    """Compare two policies by a metric, the main one if none is named; None for less than two common episodes."""
     metric = metric or simulator.main_metric
     values, others = paired_values(result.records[policy], result.records[against], metric)
     if len(values) < 2 or isinstance(values[0], list):
@@ -122,8 +119,7 @@ def compare(result: Evaluation, simulator: Simulator, policy: str, against: str,
     numbers = difference.value, difference.low or 0.0, difference.high or 0.0  # None only for a single pair
     rounding = ROUNDING * max(map(abs, means))
     found, low, high = numbers if max(map(abs, numbers)) > rounding else (0.0, 0.0, 0.0)
-    is_return = metric == "return" != simulator.main_metric
-    word = word_of(low, high, simulator.main_metric_lower_is_better and not is_return)
+    word = word_of(low, high, simulator.main_metric_lower_is_better)
     return Verdict(metric, simulator.unit_of(metric), against, word, *means, found, low, high)
 
 

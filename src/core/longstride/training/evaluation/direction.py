@@ -41,11 +41,6 @@ class DirectionCheck:
         )
 
 
-def agree(pairs: set[tuple[float, float]], lower_is_better: bool) -> bool:
-    """Return whether of returns and metrics, one says good where the other does."""
-    return contradicts(pairs, not lower_is_better)
-
-
 def contradicts(pairs: set[tuple[float, float]], lower_is_better: bool) -> bool:
     """Return whether of returns and metrics, a pair a policy, one says good where the other says bad."""
     if len(pairs) < _LEAST:

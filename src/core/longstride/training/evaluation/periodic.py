@@ -24,8 +24,8 @@ OF_A_RUN = 10
 CHOICE = "choice of the policy"
 """Random streams of the comparison at the end of a run, which are not those that chose what is compared."""
 
-RARE, PARTIAL, LONG = "rare states", "partial episodes", "long episodes"
-"""Random streams of what is played from rarely visited states, from states of training, and for longer than usual."""
+RARE, LONG = "rare states", "long episodes"
+"""Random streams of what is played from rarely visited states, and of episodes that are longer than usual."""
 
 _EVALUATIONS, _EPISODES, _MOST_EPISODES, _MOST_STEPS = 8, 4, 100, 200_000
 """Evaluations that no setting names: about how many, the fewest and most episodes of one, and its most steps."""
@@ -33,18 +33,19 @@ _EVALUATIONS, _EPISODES, _MOST_EPISODES, _MOST_STEPS = 8, 4, 100, 200_000
 _COMPILING = 120.0
 """Seconds that compiling may take."""
 
-SHORTEST = 1_000
-"""Steps below which no episode is cut, and no partial one says much."""
+_SHORTEST = 1_000
+"""Steps below which no episode is cut."""
 
 PlayEpisodes = Callable[[np.ndarray, str, Iterable[int], str], list[Played]]
 """Plays numbered episodes of some streams with an actor's parameters, as ``trained`` or ``trained_sampled``."""
 
 
-PlayFrom = Callable[..., list[Played]]
-"""Plays an actor's parameters from some states: see :meth:`EpisodesPlayer.play_from`."""
+PlayFrom = Callable[[np.ndarray, str, np.ndarray, int, int], list[Played]]
+"""Plays an actor's parameters from some states, ``state_dtype``[n], for at most so many steps, with random streams that
+are numbered from the last argument on."""
 
 PlayLong = Callable[[np.ndarray, str, Iterable[int], int], list[Played]]
-"""Plays long episodes with an actor's parameters: see :meth:`EpisodesPlayer.play_long`."""
+"""Plays numbered episodes as :data:`PlayEpisodes` does, of at most so many steps."""
 
 
 class Evaluated(NamedTuple):
@@ -72,8 +73,8 @@ class PeriodicEvaluation:
     cut: int = 0  # steps after which long episodes are cut; 0 if none is
     most: float = np.inf  # steps that all evaluations may take together in a run of the planned length
     expects: bool = False  # whether episodes may take more steps than the simulator expects
-    play_from: PlayFrom = lambda *given, **named: []  # plays from given states, if the simulator can
-    play_long: PlayLong = lambda *given: []  # plays episodes that are cut later, if the simulator can
+    play_from: PlayFrom = lambda params, name, states, steps, first: []  # plays from given states, if the simulator can
+    play_long: PlayLong = lambda params, name, episodes, longest: []  # plays longer episodes, if the simulator can
 
     @property
     def asked(self) -> bool:
@@ -132,7 +133,7 @@ class PeriodicEvaluation:
         return min(left, OF_A_RUN * _MOST_STEPS)
 
     def further_budget(self, outcomes: int) -> float:
-        """Return the steps of partial episodes, and those of long ones, where episodes are cut.
+        """Return the steps of long episodes at the end, where others are cut.
 
         ``outcomes`` are further ones of the steps of training, each of which is a step of the simulator as well.
         """
@@ -158,7 +159,7 @@ def unasked_evaluation(
     """
     share, episode, played = total // OF_A_RUN, simulator.expected_steps or simulator.max_steps, simulator
     if not simulator.hooks.whole_episodes:
-        longest = min(max(share // (2 * _EVALUATIONS * _EPISODES), SHORTEST), _MOST_STEPS // _EPISODES)
+        longest = min(max(share // (2 * _EVALUATIONS * _EPISODES), _SHORTEST), _MOST_STEPS // _EPISODES)
         played = copy(simulator)
         played.max_steps = min(simulator.max_steps, longest)
         episode = min(episode, longest)
@@ -193,20 +194,15 @@ class EpisodesPlayer:
         numbers, player = list(episodes), self._player
         return self._in_time(len(numbers), lambda: player.play_each(name, params, numbers, self._seed, streams))
 
-    def play_from(
-        self, params: np.ndarray, name: str, states: np.ndarray, steps: int, first: int, streams: str = RARE
-    ) -> list[Played]:
-        """Play an actor's parameters from some states, ``state_dtype``[n], of a compiled simulator.
-
-        They play for at most so many steps. The random streams of a name are numbered from ``first`` on.
-        """
+    def play_from(self, params: np.ndarray, name: str, states: np.ndarray, steps: int, first: int) -> list[Played]:
+        """Play from some states, ``state_dtype``[n], of a compiled simulator; see :data:`PlayFrom`."""
         player = self._player
         assert isinstance(player, CompiledPlayer)
-        play = partial(player.play_from, name, params, states, steps, self._seed, streams, first)
+        play = partial(player.play_from, name, params, states, steps, self._seed, RARE, first)
         return self._in_time(len(states), play)
 
     def play_long(self, params: np.ndarray, name: str, episodes: Iterable[int], longest: int) -> list[Played]:
-        """Play numbered episodes of at most ``longest`` steps with an actor's parameters, of a compiled simulator."""
+        """Play numbered episodes of a compiled simulator, of at most ``longest`` steps; see :data:`PlayLong`."""
         numbers, player = list(episodes), self._player
         assert isinstance(player, CompiledPlayer)
         play = partial(player.play_each, name, params, numbers, self._seed, LONG, longest)
