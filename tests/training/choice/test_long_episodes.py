@@ -13,7 +13,7 @@ from longstride.training.choice.candidates import Candidate, Candidates
 from longstride.training.choice.choose import choice_line, choose
 from longstride.training.choice.halving import Arm
 from longstride.training.choice.long_episodes import look_again, steps_of_long
-from longstride.training.evaluation.periodic import unasked_evaluation
+from longstride.training.evaluation.periodic import CHOICE, unasked_evaluation
 
 
 class Slow(Simulator):
@@ -68,6 +68,14 @@ def test_long_episodes_show_what_the_beginnings_of_episodes_do_not():
     without, evaluation = choice_of(2 * 40 * evaluation.cut - 1)
     assert (without.candidate.iteration, without.longest) == (5, 0), "too few steps"
     assert "further episodes of at most 1,562 steps: cost 1.0" in choice_line(Slow(), without, evaluation.cut)
+
+
+def test_long_episodes_have_random_streams_of_their_own():
+    evaluation, params = unasked_evaluation(Slow(), SPEC, 1_000_000, 0, 1), params_that_prefer(SPEC, 8.0)
+    usual = evaluation.play(params, "trained", range(3), CHOICE)
+    long = evaluation.play_long(params, "trained", range(3), evaluation.cut)
+    assert [each.steps for each in usual] == [each.steps for each in long]
+    assert not {each.record["return"] for each in usual} & {each.record["return"] for each in long}
 
 
 class Short(Slow):

@@ -153,7 +153,7 @@ def _draws_against_likeliest(
 
 
 def choice_line(simulator: Simulator, choice: Choice, cut: int = 0) -> str:
-    """Return the line about the policy that a run ends with; its episodes, unless long, were cut after so many steps."""
+    """Return the line about the policy that a run ends with; episodes that are not long were cut after some steps."""
     metric, iteration = simulator.main_metric, choice.candidate.iteration
     scale = scale_of(simulator.unit_of(metric), choice.value)
     which = f"the one after iteration {iteration}" if iteration else "the untrained one"
