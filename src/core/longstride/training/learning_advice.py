@@ -171,8 +171,8 @@ def _dead(last: Sequence[dict[str, Any]]) -> Sign | None:
 
 def _blind(last: Sequence[dict[str, Any]]) -> Sign | None:
     remedy = (
-        "check that observe() writes what the choice should depend on, and that step() charges what a choice costs when "
-        "that is caused, or train longer"
+        "check that observe() writes what the choice should depend on, and that step() charges a cost where it is "
+        "caused, or train longer"
     )
     if changed := _values(last, "choices_changed"):
         if max(changed) > _FEW_CHANGES:
