@@ -3,7 +3,8 @@
 Every policy that a run of `optima.py` compares plays long episodes both ways, by likeliest actions and by draws. Then
 the comparison is repeated with some of these episodes, in random order. What it chooses is judged by its long-run cost,
 where probabilities give it, else by as many other episodes: by how much, in percent, it is above the best of the
-policies. `mean` is the mean of the late policies with its likeliest actions, which is chosen if nothing is shown.
+policies. `mean` is the mean of the late policies with its likeliest actions, which is chosen if nothing is shown. In a
+run the best one in cut episodes plays, too; here it does so only if the number of episodes allows it.
 Usage: python research/learning/long_episodes.py RUN ... [--episodes 32] [--budgets 24 32 40] [--repeats 200]
 """
 
@@ -100,13 +101,14 @@ def played(
     simulator: Any, network: ActorCritic, policies: list[Candidate], arms: list[Arm], options: argparse.Namespace
 ) -> tuple[dict[Arm, np.ndarray], dict[Arm, float]]:
     """Return the costs of the episodes of each arm, float64[episodes], and the mean of as many other episodes."""
+    longest = min(options.steps, simulator.max_steps)
     player, found = CompiledPlayer(simulator, network.spec, 1), dict[str, dict[Arm, np.ndarray]]()
     for streams in ("long episodes", "further long episodes"):
         found[streams] = {}
         for arm in arms:
             params = align_params(policies[arm.candidate].params, network.spec)
             way = "trained_sampled" if arm.draws else "trained"
-            each = player.play_each(way, params, range(options.episodes), 0, streams, options.steps)
+            each = player.play_each(way, params, range(options.episodes), 0, streams, longest)
             found[streams][arm] = np.array([one.record[METRIC] for one in each])
     costs, others = found.values()
     return costs, {arm: float(values.mean()) for arm, values in others.items()}

@@ -1,4 +1,4 @@
-"""Policies compared in long episodes: what grows too slowly for parts of them."""
+"""Policies compared in long episodes: what shows only late in an episode."""
 
 import numpy as np
 import pytest
@@ -113,16 +113,37 @@ def test_the_best_one_before_and_all_likeliest_actions_come_before_draws():
         asked.append((arm, longest))
         return [(1.0 + arm.candidate, longest) for _ in episodes]
 
-    arms = [Arm(i, draws) for i in range(3) for draws in (False, True)]
-    found = look_again(Arm(1, False), Arm(2, True), arms, play, 100 * 40.0, 100, True, [None] * 3)
-    order = [Arm(1, False), Arm(2, True), Arm(0, False), Arm(2, False), Arm(0, True)]
-    assert asked[:5] == [(arm, 100) for arm in order]
-    assert found.best == Arm(0, False)
+    arms = [Arm(i, draws) for i in range(4) for draws in (False, True)]
+    found = look_again(Arm(1, False), Arm(2, True), arms, play, 100 * 40.0, 100, True, [None] * 4)
+    order = [Arm(1, False), Arm(2, True), Arm(0, False), Arm(2, False)]
+    assert asked[:4] == [(arm, 100) for arm in order]
+    assert asked[-1] == (Arm(0, True), 100), "the other way of the best one"
+    assert (found.best, len(found.values)) == (Arm(0, False), 5)
+    assert len(found.values[Arm(0, True)]) == len(found.values[Arm(0, False)])
+    assert found.steps == 100 * sum(map(len, found.values.values())) <= 4_000
+
+
+@pytest.mark.parametrize(("drawn", "draws"), [(0.9, True), (1.1, False), (0.999, False)])
+def test_both_ways_of_the_best_policy_are_compared(drawn, draws):
+    """Draws of the best one do not take part before; a tenth of a percent is no reason to draw."""
+
+    def play(arm, episodes, longest):
+        return [((drawn if arm.draws else 1.0) if arm.candidate == 3 else 2.0 + arm.candidate, 100) for _ in episodes]
+
+    arms = [Arm(i, each) for i in range(4) for each in (False, True)]
+    found = look_again(Arm(0, False), Arm(0, False), arms, play, 4_000.0, 100, True, [None] * 4)
+    assert found.best == Arm(3, draws)
+    higher = look_again(Arm(0, False), Arm(0, False), arms, negative(play), 4_000.0, 100, False, [None] * 4)
+    assert higher.best == Arm(3, draws)
+
+
+def negative(play):
+    return lambda arm, episodes, longest: [(-value, steps) for value, steps in play(arm, episodes, longest)]
 
 
 @pytest.mark.parametrize(
     ("budget", "most", "cut", "steps"),
-    [(2e6, 90_000, 3_125, 50_000), (2e6, 30_000, 3_125, 30_000), (2e5, 30_000, 2_501, 0), (2e6, 6_000, 3_125, 0)],
+    [(2e6, 90_000, 3_125, 50_000), (2e6, 30_000, 3_125, 30_000), (2e5, 30_000, 2_501, 0), (2e6, 6_000, 3_125, 6_000)],
 )
 def test_long_episodes_are_as_long_as_the_budget_allows(budget, most, cut, steps):
     assert steps_of_long(budget, most, cut) == steps

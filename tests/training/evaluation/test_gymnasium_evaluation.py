@@ -99,17 +99,20 @@ def test_episodes_of_an_evaluation_have_their_own_seeds(tmp_path, monkeypatch):
     assert seen == [first_of(seed_of(stream(5, "evaluation", episode))) for episode in range(4)]
 
 
-@pytest.mark.parametrize(("longest", "together", "steps"), [(50, 1_000, 50), (1_000, 100, 50)])
+@pytest.mark.parametrize(
+    ("longest", "together", "shortest"), [(50, 1_000, 10), (1_000, 100, 10), (1_000, 100, 50), (1_000, 20, 50)]
+)
 def test_an_environment_that_never_ends_is_stopped_and_it_says_so(
-    longest, together, steps, tmp_path, monkeypatch, capsys
+    longest, together, shortest, tmp_path, monkeypatch, capsys
 ):
     """The walk ends after 1,000 steps and has no time limit; it earns 1 + ... + 50 up to the stop."""
     monkeypatch.setattr("longstride.simulators.gym.adapter.LONGEST_EPISODE", longest)
     monkeypatch.setattr("longstride.simulators.gym.adapter._LONGEST_EVALUATION", together)
+    monkeypatch.setattr("longstride.simulators.gym.adapter._SHORTEST_LIMIT", shortest)
     name = ("--simulator", "gymnasium:LongstrideWalk-v0", "--policy", "random", "--evaluation-episodes", "2")
     assert main(["--mode", "evaluate", *name, "--run-directory", str(tmp_path)]) == 0
     result = json.loads((tmp_path / "evaluation.json").read_text())["policies"]["random"]
-    assert (result["return"]["mean"], result["length"]["mean"]) == (1275.0, steps)
+    assert (result["return"]["mean"], result["length"]["mean"]) == (1275.0, 50.0)
     assert (
         "2 of 2 episodes of random were stopped after 50 steps and count up to there: "
         "gymnasium:LongstrideWalk-v0 has no time limit (--simulator-option max_episode_steps=N sets one)."
@@ -118,6 +121,7 @@ def test_an_environment_that_never_ends_is_stopped_and_it_says_so(
 
 def test_a_time_limit_is_kept_however_many_steps_all_episodes_take(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("longstride.simulators.gym.adapter._LONGEST_EVALUATION", 20)
+    monkeypatch.setattr("longstride.simulators.gym.adapter._SHORTEST_LIMIT", 10)
     name = ("--simulator", "gymnasium:LongstrideWalk-v0", "--policy", "random", "--evaluation-episodes", "2")
     limit = ("--simulator-option", "max_episode_steps=60")
     assert main(["--mode", "evaluate", *name, *limit, "--run-directory", str(tmp_path)]) == 0

@@ -22,10 +22,11 @@ _OWN_ENVIRONMENTS = "gymnasium.envs."
 """Package of Gymnasium's own environments."""
 
 LONGEST_EPISODE = 1_000_000
-"""Environment steps after which an evaluation stops an environment without a time limit."""
+"""Environment steps after which an evaluation stops an environment without a time limit, at the latest."""
 
-_LONGEST_EVALUATION = 4 * LONGEST_EPISODE
-"""Steps of all episodes of a policy together in such an environment, which a policy that is stuck would never leave."""
+_LONGEST_EVALUATION, _SHORTEST_LIMIT = 4 * LONGEST_EPISODE, 10_000
+"""Steps of all episodes of a policy together in such an environment, which a policy that is stuck would never leave,
+and steps of an episode that are allowed all the same."""
 
 
 class Made(NamedTuple):
@@ -90,7 +91,8 @@ class GymnasiumSimulator(Simulator):
 
     def longest_of(self, episodes: int) -> int:
         """Return the steps after which each of some episodes of an evaluation is stopped."""
-        return self.max_steps if self._has_time_limit else min(self.max_steps, _LONGEST_EVALUATION // max(episodes, 1))
+        share = max(_LONGEST_EVALUATION // max(episodes, 1), _SHORTEST_LIMIT)
+        return self.max_steps if self._has_time_limit else min(self.max_steps, share)
 
     def make(self) -> Made:
         """Make an environment, or raise a UserError as the constructor does."""

@@ -41,7 +41,7 @@ class Choice(NamedTuple):
     margin: float  # half of the 95 % interval of the mean
     episodes: int  # episodes of it, long ones if there were some
     policies: int  # policies that were compared
-    steps: int  # environment steps of the comparison, without those from rarely visited states and of long episodes
+    steps: int  # environment steps of the comparison, not counting those from rarely visited states or of long episodes
     verdict: Verdict | None  # how its draws compare with its likeliest actions; None if not both were played
     rare: Excursions | None = None  # the same from rarely visited states; None if that decides nothing
     longest: int = 0  # most steps of a long episode; 0 if there were none
@@ -91,20 +91,19 @@ def choose(
     found = halve(arms, contenders.play, budget - aside, steps, *judged, len(means))
     if found is None:
         return None
-    best, spent = _best_of(found, arms[0], contenders.returns, len(means), rare_loss), found.steps
-    longest = contenders.longest(further)
-    if longest:
-        found = look_again(arms[0], best, arms, contenders.play_long, further, longest, *judged)
-        best = _best_of(found, arms[0], contenders.returns_long, len(means), rare_loss)
-    if not (numbers := [value for value in found.values[best] if value is not None]):
+    best, decided = _best_of(found, arms[0], contenders.returns, len(means), rare_loss), found
+    if longest := contenders.longest(further):
+        decided = look_again(arms[0], best, arms, contenders.play_long, further, longest, *judged)
+        best = _best_of(decided, arms[0], contenders.returns_long, len(means), rare_loss)
+    if not (numbers := [value for value in decided.values[best] if value is not None]):
         return None
-    verdict = _draws_against_likeliest(found.values, best.candidate, simulator)
+    verdict = _draws_against_likeliest(decided.values, best.candidate, simulator)
     rare, is_open = None, not best.draws and (verdict is None or verdict.word == "no difference shown")
     if aside and is_open:
         rare = compare_from(rare_states, partial(evaluation.play_from, contenders.params[best.candidate]), aside)
     draws = best.draws or (rare is not None and rare.draws_are_better)
     mean, margin = map(float, mean_and_margin(np.array(numbers)))
-    counts = len(numbers), len({arm.candidate for arm in found.values}), spent
+    counts = len(numbers), len({arm.candidate for arm in decided.values}), found.steps
     return Choice(contenders.of[best.candidate], draws, mean, margin, *counts, verdict, rare, longest)
 
 

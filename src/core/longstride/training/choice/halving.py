@@ -82,7 +82,7 @@ def halve(
         costs = sign * common_episodes([values[arm] for arm in alive])
         bad = [None if not worst or worst[a.candidate] is None else sign * worst[a.candidate] for a in alive]  # type: ignore[operator]
         alive = _survivors(alive, costs, bad, arms[0])
-    return Halved(_best_shown(alive[0], arms[0], values, sign), values, spent)
+    return Halved(best_shown(alive[0], arms[0], values, sign), values, spent)
 
 
 def _survivors(arms: list[Arm], costs: np.ndarray, worst: Sequence[float | None], first: Arm) -> list[Arm]:
@@ -106,7 +106,7 @@ def _survivors(arms: list[Arm], costs: np.ndarray, worst: Sequence[float | None]
     return [arms[i] for i in kept]
 
 
-def _best_shown(best: Arm, first: Arm, values: dict[Arm, list[float | None]], sign: float) -> Arm:
+def best_shown(best: Arm, first: Arm, values: dict[Arm, list[float | None]], sign: float) -> Arm:
     """Return the best arm, unless its gain over the first one, or over the best one without draws, is not shown.
 
     It is shown if it exceeds its standard error, paired, and is not negligible. Another policy that takes the place
@@ -117,7 +117,7 @@ def _best_shown(best: Arm, first: Arm, values: dict[Arm, list[float | None]], si
     for arm in [first, *([greedy] if best.draws else [])]:
         gain, size = gains[arm], abs(float(common_episodes([values[arm]]).mean()))
         if arm != best and gain.mean() <= max(float(gain.std()) / np.sqrt(len(gain)), _NEGLIGIBLE * size):
-            return arm if arm.candidate == best.candidate else _best_shown(arm, first, values, sign)
+            return arm if arm.candidate == best.candidate else best_shown(arm, first, values, sign)
     return best
 
 

@@ -39,7 +39,6 @@ _SHORTEST = 1_000
 PlayEpisodes = Callable[[np.ndarray, str, Iterable[int], str], list[Played]]
 """Plays numbered episodes of some streams with an actor's parameters, as ``trained`` or ``trained_sampled``."""
 
-
 PlayFrom = Callable[[np.ndarray, str, np.ndarray, int, int], list[Played]]
 """Plays an actor's parameters from some states, ``state_dtype``[n], for at most so many steps, with random streams that
 are numbered from the last argument on."""
@@ -202,7 +201,10 @@ class EpisodesPlayer:
         return self._in_time(len(states), play)
 
     def play_long(self, params: np.ndarray, name: str, episodes: Iterable[int], longest: int) -> list[Played]:
-        """Play numbered episodes of a compiled simulator, of at most ``longest`` steps; see :data:`PlayLong`."""
+        """Play numbered episodes of a compiled simulator, of at most ``longest`` steps; see :data:`PlayLong`.
+
+        The caller keeps to the simulator's own limit, which an evaluation that cuts episodes does not know.
+        """
         numbers, player = list(episodes), self._player
         assert isinstance(player, CompiledPlayer)
         play = partial(player.play_each, name, params, numbers, self._seed, LONG, longest)
