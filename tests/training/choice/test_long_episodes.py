@@ -137,6 +137,13 @@ def test_both_ways_of_the_best_policy_are_compared(drawn, draws):
     assert higher.best == Arm(3, draws)
 
 
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_a_metric_that_no_episode_has_is_no_reason_to_draw():
+    arms = [Arm(i, each) for i in range(4) for each in (False, True)]
+    found = look_again(arms[0], arms[0], arms, lambda arm, e, n: [(None, n) for _ in e], 4_000.0, 100, True, [None] * 4)
+    assert found.best == arms[0]
+
+
 def negative(play):
     return lambda arm, episodes, longest: [(-value, steps) for value, steps in play(arm, episodes, longest)]
 

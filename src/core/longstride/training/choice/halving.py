@@ -116,7 +116,8 @@ def best_shown(best: Arm, first: Arm, values: dict[Arm, list[float | None]], sig
     greedy = min((arm for arm in values if not arm.draws), key=lambda arm: float(gains[arm].mean()))
     for arm in [first, *([greedy] if best.draws else [])]:
         gain, size = gains[arm], abs(float(common_episodes([values[arm]]).mean()))
-        if arm != best and gain.mean() <= max(float(gain.std()) / np.sqrt(len(gain)), _NEGLIGIBLE * size):
+        is_shown = gain.mean() > max(float(gain.std()) / np.sqrt(len(gain)), _NEGLIGIBLE * size)  # not if it is NaN
+        if arm != best and not is_shown:
             return arm if arm.candidate == best.candidate else best_shown(arm, first, values, sign)
     return best
 

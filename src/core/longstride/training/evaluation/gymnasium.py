@@ -33,7 +33,7 @@ class GymnasiumPlayer:
             SimulatorError: the environment failed or returned invalid values.
         """
         longest = self._environment.longest_of(episodes)
-        played = self._play(name, actor_params, range(episodes), seed, streams, longest)
+        played = self.play_each(name, actor_params, range(episodes), seed, streams, longest)
         stopped, environment = sum(each.message is not None for each in played), self._environment.name
         message = (
             f"{stopped} of {episodes} episodes of {name} were stopped after {longest:,} steps and count up to there: "
@@ -42,21 +42,16 @@ class GymnasiumPlayer:
         return [each.record for each in played], [message] if stopped else []
 
     def play_each(
-        self, name: str, actor_params: np.ndarray | None, episodes: Iterable[int], seed: int, streams: str
-    ) -> list[Played]:
-        """Play some of the episodes of :meth:`play`, by their numbers."""
-        return self._play(name, actor_params, episodes, seed, streams, self._simulator.max_steps)
-
-    def _play(
         self,
         name: str,
         actor_params: np.ndarray | None,
         episodes: Iterable[int],
         seed: int,
         streams: str,
-        longest: int,
+        longest: int = 0,
     ) -> list[Played]:
-        played = []
+        """Play some of the episodes of :meth:`play`, by their numbers, of at most ``longest`` steps, if it is not 0."""
+        played, longest = [], longest or self._simulator.max_steps
         for episode in episodes:
             title, rng = f"{episode} of the evaluation of {name}", stream(seed, f"{streams} policy", episode)
             self._environment.begin(seed_of(stream(seed, streams, episode)), title)

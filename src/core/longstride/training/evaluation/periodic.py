@@ -201,13 +201,12 @@ class EpisodesPlayer:
         return self._in_time(len(states), play)
 
     def play_long(self, params: np.ndarray, name: str, episodes: Iterable[int], longest: int) -> list[Played]:
-        """Play numbered episodes of a compiled simulator, of at most ``longest`` steps; see :data:`PlayLong`.
+        """Play numbered episodes of at most ``longest`` steps; see :data:`PlayLong`.
 
         The caller keeps to the simulator's own limit, which an evaluation that cuts episodes does not know.
         """
-        numbers, player = list(episodes), self._player
-        assert isinstance(player, CompiledPlayer)
-        play = partial(player.play_each, name, params, numbers, self._seed, LONG, longest)
+        numbers = list(episodes)
+        play = partial(self._player.play_each, name, params, numbers, self._seed, LONG, longest)
         return self._in_time(len(numbers), play)
 
     def _in_time(self, episodes: int, play: Callable[[], list[Played]]) -> list[Played]:
